@@ -1,0 +1,66 @@
+# `make` lists the targets. Everything is installed into .venv; a second run re-uses it.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALL := $(PY) -m pip install -q -c constraints.txt
+# The demo needs far less than development does, so it has a stamp of its own; a full set-up counts for both.
+STAMP := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.installed-demo
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-shared lint format bench torch clean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## Install the package and the development tools into .venv
+
+demo: $(DEMO_STAMP)  ## Train on a small example and show the result
+	$(PY) examples/demo.py
+
+test: setup  ## Run the tests that need no data files
+	$(PY) -m pytest -m "not shared"
+
+test-shared: setup  ## Run the tests on real data sets (set SKINNYTREES_DATA to their folder)
+	@test -n "$(SKINNYTREES_DATA)" || { \
+	  echo "SKINNYTREES_DATA is not set. Use: make test-shared SKINNYTREES_DATA=/folder/with/the/npz/files"; exit 1; }
+	@test -d "$(SKINNYTREES_DATA)" || { \
+	  echo "SKINNYTREES_DATA=$(SKINNYTREES_DATA) is not a folder. Set it to the folder with the .npz files."; exit 1; }
+	SKINNYTREES_DATA="$(SKINNYTREES_DATA)" $(PY) -m pytest -m shared
+
+lint: setup  ## Check style (ruff) and types (mypy)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: setup  ## Fix what ruff can fix, and format
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+bench: setup  ## Measure speed, side by side in one run
+	$(PY) -m benchmarks.speed
+
+torch: setup  ## Add PyTorch, for the code that uses it
+	$(INSTALL) torch
+
+clean:  ## Remove .venv, caches and build output
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+# A failed attempt leaves half an environment behind, which the next run would take for a whole one: hence rm.
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(PYTHON) is missing or older than Python 3.11. Name another one: make PYTHON=/path/to/python3.11"; exit 1; }
+	@{ $(PYTHON) -m venv $(VENV) && $(PY) -m pip --version >/dev/null; } || { rm -rf $(VENV); \
+	  echo "$(PYTHON) cannot make a virtual environment with pip. Install its venv and ensurepip modules"; \
+	  echo "(on Debian and Ubuntu the package python3-venv), or name another one: make PYTHON=/path/to/python3"; exit 1; }
+
+$(STAMP): pyproject.toml constraints.txt | $(PY)
+	$(INSTALL) -e ".[dev]"
+	@touch $(DEMO_STAMP) $@
+
+$(DEMO_STAMP): pyproject.toml constraints.txt | $(PY)
+	$(INSTALL) -e ".[plots]"
+	@touch $@

@@ -1,0 +1,492 @@
+"""scikit-learn estimators: validate, encode, train, set attributes. The work is done elsewhere."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, validate_data
+
+from skinnytrees.activations import ACTIVATIONS, Activation
+from skinnytrees.encoding import Encoder, Scaling
+from skinnytrees.exceptions import refuse_unless
+from skinnytrees.kernels.state import Data, start_trees
+from skinnytrees.losses import Loss, Multinomial, TargetScale, as_columns, regression_loss
+from skinnytrees.model import SoftTrees
+from skinnytrees.optimizers import OPTIMIZERS, SCHEDULES
+from skinnytrees.penalties import NoPenalty
+from skinnytrees.rows import Rows, merge_rows, split_rows
+from skinnytrees.training import EpochReport, TrainingSettings, train
+
+_DEFAULTS: dict[str, Any] = {
+    "n_estimators": 50,
+    "max_depth": 3,
+    "learning_rate": 0.1,
+    "max_epochs": 100,
+    "batch_size": 64,
+    "l2": 0.1,
+}
+
+
+class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+    """What classifier and regressor share."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "feature_budget": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, None, closed="neither"), None],
+        "size_rule": [StrOptions({"best", "one_se", "full"})],
+        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "max_depth": [Interval(Integral, 1, 12, closed="both"), StrOptions({"auto"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "max_epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "l2": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "activation": [StrOptions(set(ACTIVATIONS)), HasMethods("kernel")],
+        "penalty": [StrOptions({"path"}), HasMethods("thresholds"), None],
+        "optimizer": [StrOptions(set(OPTIMIZERS)), HasMethods("begin")],
+        "schedule": [StrOptions(set(SCHEDULES)), HasMethods("rates")],
+        "standardize": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "refit": ["boolean"],
+        "callbacks": [list, tuple, None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    # --- what fit does -----------------------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any, sample_weight_val: Any) -> None:
+        loss, activation = self._loss(), _named(self.activation, ACTIVATIONS)
+        rows = merge_rows(self._read_rows(X, y, sample_weight, reset=True))
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        if X_val is None and y_val is None:
+            training, held_out = self._hold_out(rows, rng)
+        else:
+            refuse_unless(X_val is not None and y_val is not None, "Give X_val and y_val both, or neither.")
+            training, held_out = rows, self._read_rows(X_val, y_val, sample_weight_val, reset=False)
+        encoder = Encoder.learn(training.X, training.weight, self.standardize)
+        target = self._target_scale(training, loss)
+        data = _as_data(training, encoder, target)
+        validation = None if held_out is None else _as_data(held_out, encoder, target)
+        n_outputs = len(target.raw_shift)
+        trees = start_trees(data.X.shape[1], self._setting("n_estimators"), self._setting("max_depth"), n_outputs, rng)
+        reports = train(trees, data, encoder.offsets, self._training_settings(loss, activation), rng, validation)
+        self._adopt(SoftTrees.from_training(trees, encoder, activation, target), reports)
+
+    def _read_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Rows:
+        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset)
+        Y = self._read_target(y, reset)
+        check_consistent_length(X, Y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        refuse_unless(bool(weight.sum() > 0), "sample_weight is zero for every row. Give some rows a positive weight.")
+        return Rows(X, Y, weight * self._class_weights(Y))
+
+    def _hold_out(self, rows: Rows, rng: np.random.Generator) -> tuple[Rows, Rows | None]:
+        if self.validation_fraction is None:
+            return rows, None
+        kept, held_out = split_rows(len(rows.Y), self.validation_fraction, rng, self._strata(rows.Y))
+        return rows.take(kept), rows.take(held_out) if len(held_out) else None
+
+    def _training_settings(self, loss: Loss, activation: Activation) -> TrainingSettings:
+        penalty = NoPenalty() if self.penalty is None else self.penalty
+        optimizer = _named(self.optimizer, OPTIMIZERS)
+        refuse_unless(
+            optimizer.has_prox or isinstance(penalty, NoPenalty),
+            f"optimizer={self.optimizer!r} has no proximal step, so it cannot work with penalty={self.penalty!r}. "
+            "Use optimizer='sgd', or penalty=None.",
+        )
+        return TrainingSettings(
+            loss=loss,
+            activation=activation,
+            n_epochs=self._setting("max_epochs"),
+            batch_size=self._setting("batch_size"),
+            learning_rate=self._setting("learning_rate"),
+            l2=self._setting("l2"),
+            penalty=penalty,
+            optimizer=optimizer,
+            schedule=_named(self.schedule, SCHEDULES),
+            callbacks=tuple(self.callbacks or ()),
+            verbose=int(self.verbose),
+        )
+
+    def _setting(self, name: str) -> Any:
+        value = getattr(self, name)
+        return _DEFAULTS[name] if isinstance(value, str) else value
+
+    def _adopt(self, model: SoftTrees, reports: list[EpochReport]) -> None:
+        self.model_ = model
+        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
+        self.support_[model.encoder.features] = True
+        self.n_features_selected_ = int(self.support_.sum())
+        importance = np.bincount(model.encoder.features, model.column_norms() ** 2, self.n_features_in_) ** 0.5
+        self.feature_importances_ = importance / max(importance.sum(), np.finfo(float).tiny)
+        self.history_ = {name: np.array(column) for name, column in zip(EpochReport._fields, zip(*reports), strict=True)}
+
+    # --- what differs between classifier and regressor ----------------------------------------------------------------
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def _class_weights(self, Y: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.ones(len(Y))
+
+    def _strata(self, Y: NDArray[np.float64]) -> NDArray[Any] | None:
+        return None
+
+    def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
+        raise NotImplementedError
+
+    # --- after fit --------------------------------------------------------------------------------------------------
+
+    def _raw(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return self.model_.raw(X)
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        return self.support_
+
+
+class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):  # type: ignore[misc]
+    """Soft tree ensemble that learns which few features it needs, for two or more classes.
+
+    Parameters
+    ----------
+    feature_budget : int, float or None, default=None
+        At most this many features, or this share of them.
+    size_rule : {"best", "one_se", "full"}, default="best"
+        Which size within the budget to take.
+    n_estimators : int or "auto", default="auto"
+        Number of trees.
+    max_depth : int or "auto", default="auto"
+        Depth of every tree; each tree is full.
+    learning_rate : float or "auto", default="auto"
+        Step size.
+    max_epochs : int or "auto", default="auto"
+        Passes over the training rows; with a penalty object, exactly this many.
+    batch_size : int or "auto", default="auto"
+        Rows a step; as many as there are rows, or more, trains on the full batch.
+    l2 : float or "auto", default="auto"
+        Ridge: ``l2 / (n_estimators * n_splits)`` times the squared norm of the hyperplanes, as in the paper.
+    activation : {"sigmoid", "smoothstep"}, Sigmoid or SmoothStep, default="sigmoid"
+        Routing function; an object carries its own ``theta``.
+    penalty : GroupL0, GroupLasso, "path" or None, default="path"
+        What makes the ensemble sparse; None is a dense ensemble.
+    optimizer : {"sgd", "adam"}, SGD or Adam, default="sgd"
+        With a penalty object: the paper's plain steps, or Adam (for ``penalty=None`` only).
+    schedule : {"constant", "one_cycle"}, Constant or OneCycle, default="constant"
+        Course of the learning rate, with a penalty object or None.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn.
+    standardize : bool, default=True
+        Bring columns to mean 0 and deviation 1; False leaves them as they are.
+    validation_fraction : float or None, default=0.2
+        Share of the rows that is held out to watch training; None trains on all rows.
+    refit : bool, default=True
+        Train the final ensemble on all rows.
+    callbacks : list of callables or None, default=None
+        Each is called with an ``EpochReport`` after every epoch and stops training by returning True.
+    random_state : int, RandomState or None, default=None
+        Seed of the start, the shuffles and the held-out rows.
+    n_jobs : int or None, default=None
+        Upper limit of threads.
+    verbose : int, default=0
+        1 shows progress.
+
+    Attributes
+    ----------
+    classes_ : array
+        Class labels.
+    support_ : array of bool of shape (n_features_in_,)
+        Which features the model reads.
+    n_features_selected_ : int
+        How many they are.
+    feature_importances_ : array of shape (n_features_in_,)
+        Norm of a feature's hyperplane weights, as a share of the sum over features.
+    history_ : dict of arrays
+        ``epoch``, ``loss``, ``lambda0``, ``n_features`` and ``val_loss`` of every epoch.
+    model_ : SoftTrees
+        The fitted ensemble on the selected features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from skinnytrees import SkinnyTreesClassifier
+    >>> from skinnytrees.penalties import GroupL0
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = SkinnyTreesClassifier(penalty=GroupL0(gamma=1.0, rate=0.01), random_state=0).fit(X, y)
+    >>> model.n_features_selected_ < 30
+    True
+    >>> model.transform(X).shape[1] == model.n_features_selected_
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_SkinnyTrees._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self, feature_budget=None, *, size_rule="best", n_estimators="auto", max_depth="auto", learning_rate="auto",
+        max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path", optimizer="sgd",
+        schedule="constant", class_weight=None, standardize=True, validation_fraction=0.2, refit=True, callbacks=None,
+        random_state=None, n_jobs=None, verbose=0,
+    ):  # type: ignore[no-untyped-def]  # fmt: skip
+        self.feature_budget = feature_budget
+        self.size_rule = size_rule
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.l2 = l2
+        self.activation = activation
+        self.penalty = penalty
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.class_weight = class_weight
+        self.standardize = standardize
+        self.validation_fraction = validation_fraction
+        self.refit = refit
+        self.callbacks = callbacks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):  # type: ignore[no-untyped-def]
+        """Learn the features and the ensemble together.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Training table.
+        y : array of shape (n_samples,)
+            Class labels.
+        sample_weight : array of shape (n_samples,) or None
+            Weight of each row; an integer weight is the same as repeating the row.
+        X_val, y_val, sample_weight_val : arrays or None
+            Rows to validate on, instead of rows held out of the training table.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Raw scores: for two classes the log-odds of the second one, else one column a class.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_classes)
+        """
+        raw = self._raw(X)
+        return raw[:, 1] - raw[:, 0] if raw.shape[1] == 2 else raw
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probability of each class, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
+        return self._loss().to_prediction(self._raw(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most probable class.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        return self.classes_[self._raw(X).argmax(axis=1)]
+
+    def _loss(self) -> Loss:
+        return Multinomial()  # type: ignore[return-value]
+
+    def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
+        y = column_or_1d(y, warn=True)
+        if not reset:
+            unknown = np.setdiff1d(y, self.classes_)
+            refuse_unless(
+                len(unknown) == 0, f"y_val has classes that y has not: {unknown.tolist()}. Use classes of {self.classes_.tolist()}."
+            )
+            return np.searchsorted(self.classes_, y).astype(np.float64).reshape(-1, 1)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        refuse_unless(
+            len(self.classes_) > 1,
+            f"y has only one class ({self.classes_[0]!r}); a classifier needs at least 2 classes. Check how y was made.",
+        )
+        return codes.astype(np.float64).reshape(-1, 1)
+
+    def _class_weights(self, Y: NDArray[np.float64]) -> NDArray[np.float64]:
+        return compute_sample_weight(self.class_weight, self.classes_[Y[:, 0].astype(int)])
+
+    def _strata(self, Y: NDArray[np.float64]) -> NDArray[Any] | None:
+        return Y[:, 0]
+
+    def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
+        return TargetScale.none(len(self.classes_))
+
+
+class SkinnyTreesRegressor(RegressorMixin, _SkinnyTrees):  # type: ignore[misc]
+    """Soft tree ensemble that learns which few features it needs, for one or more numbers.
+
+    Parameters
+    ----------
+    feature_budget : int, float or None, default=None
+        At most this many features, or this share of them.
+    loss : {"squared_error", "huber", "quantile", "poisson"} or object, default="squared_error"
+        What training minimises: a name, an object of ``skinnytrees.losses`` such as ``Quantile(level=0.9)``, or any object
+        with ``value(y, raw)`` (one number a row) and ``gradient(y, raw)``.
+    size_rule, n_estimators, max_depth, learning_rate, max_epochs, batch_size, l2, activation, penalty, optimizer, \
+schedule, validation_fraction, refit, callbacks, random_state, n_jobs, verbose
+        As in :class:`SkinnyTreesClassifier`.
+    standardize : bool, default=True
+        Bring columns, and the target where the loss allows it, to mean 0 and deviation 1; False leaves them as they are.
+
+    Attributes
+    ----------
+    support_, n_features_selected_, feature_importances_, history_, model_
+        As in :class:`SkinnyTreesClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skinnytrees import SkinnyTreesRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = SkinnyTreesRegressor(penalty=None, max_epochs=20, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.4
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_SkinnyTrees._parameter_constraints,
+        "loss": [str, HasMethods(["value", "gradient"])],
+    }
+
+    def __init__(
+        self, feature_budget=None, *, loss="squared_error", size_rule="best", n_estimators="auto", max_depth="auto",
+        learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path",
+        optimizer="sgd", schedule="constant", standardize=True, validation_fraction=0.2, refit=True, callbacks=None,
+        random_state=None, n_jobs=None, verbose=0,
+    ):  # type: ignore[no-untyped-def]  # fmt: skip
+        self.feature_budget = feature_budget
+        self.loss = loss
+        self.size_rule = size_rule
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.l2 = l2
+        self.activation = activation
+        self.penalty = penalty
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.standardize = standardize
+        self.validation_fraction = validation_fraction
+        self.refit = refit
+        self.callbacks = callbacks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):  # type: ignore[no-untyped-def]
+        """Learn the features and the ensemble together.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Training table.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        sample_weight : array of shape (n_samples,) or None
+            Weight of each row; an integer weight is the same as repeating the row.
+        X_val, y_val, sample_weight_val : arrays or None
+            Rows to validate on, instead of rows held out of the training table.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted targets.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        prediction = self._loss().to_prediction(self._raw(X))
+        return prediction if self._is_multi_output else prediction[:, 0]
+
+    def _loss(self) -> Loss:
+        return regression_loss(self.loss)
+
+    def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
+        y = _check_y(y, multi_output=True, y_numeric=True, estimator=self)
+        if reset:
+            self._is_multi_output = y.ndim == 2
+        Y = as_columns(y.astype(np.float64))
+        self._loss().check_target(Y)
+        return Y
+
+    def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
+        if not self.standardize:
+            return TargetScale.none(rows.Y.shape[1])
+        moments = Scaling.learn(rows.Y, rows.weight)
+        return loss.target_scale(moments.mean, moments.scale)
+
+
+def _named(choice: Any, known: dict[str, Any]) -> Any:
+    """The object behind a name, or the object itself."""
+    return known[choice]() if isinstance(choice, str) else choice
+
+
+def _as_data(rows: Rows, encoder: Encoder, target: TargetScale) -> Data:
+    Y = ((rows.Y - target.shift) / target.scale).astype(np.float32)
+    weight = (rows.weight / rows.weight.mean()).astype(np.float32)
+    return Data(encoder.encode(rows.X), np.ascontiguousarray(Y), weight)

@@ -1,0 +1,18 @@
+"""Errors that say what is wrong and what to do."""
+
+
+class DivergenceError(ValueError):
+    """Training left the numbers a computer can hold.
+
+    Examples
+    --------
+    >>> from skinnytrees.exceptions import DivergenceError
+    >>> issubclass(DivergenceError, ValueError)
+    True
+    """
+
+
+def refuse_unless(condition: bool, message: str) -> None:
+    """Raise a ValueError with ``message`` unless the condition holds."""
+    if not condition:
+        raise ValueError(message)

@@ -1,0 +1,122 @@
+"""Replay trials that the paper's authors logged on Churn, with their draws of the hyperparameters.
+
+``python -m skinnytrees.experiments.replay`` replays the fixed sample of 60; ``--trials 5`` a part of it. The log is read
+from ``churn_trials.csv`` in the folder ``reference`` beside the data folder, or in the one that ``--reference`` names.
+"""
+
+import argparse
+import csv
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
+
+from skinnytrees.datasets import PublishedData, data_folder, load
+from skinnytrees.estimators import SkinnyTreesClassifier
+from skinnytrees.exceptions import DivergenceError
+from skinnytrees.penalties import GroupL0
+
+_GAMMA = 100.0  # the authors' program divides it by the number of columns
+
+
+class Trial(NamedTuple):
+    """One logged trial: what the authors drew and what came out."""
+
+    batch_size: int
+    learning_rate: float
+    depth: int
+    epochs: int
+    lambda2: float
+    trees: int
+    rate: float
+    auc_valid: float
+    n_features: int
+    seconds: float
+
+
+class Replayed(NamedTuple):
+    """What came out here."""
+
+    auc_valid: float
+    n_features: int
+    seconds: float
+
+
+def read_trials(folder: Path) -> list[Trial]:
+    """All logged trials."""
+    with (folder / "churn_trials.csv").open(newline="") as file:
+        return [
+            Trial(**{name: kind(row[name]) for name, kind in Trial.__annotations__.items()}) for row in csv.DictReader(file)
+        ]
+
+
+def sample_trials(trials: list[Trial], n_trials: int = 60, seed: int = 0) -> list[Trial]:
+    """A fixed sample of the trials that ended with some features, but not all."""
+    sparse = [trial for trial in trials if 1 <= trial.n_features <= 32]
+    chosen = np.random.default_rng(seed).permutation(len(sparse))[:n_trials]
+    return [sparse[i] for i in chosen]
+
+
+def replay(trial: Trial, data: PublishedData, seed: int = 0) -> Replayed:
+    """Fit with a trial's hyperparameters on the authors' rows."""
+    started = time.perf_counter()
+    model = SkinnyTreesClassifier(
+        penalty=GroupL0(_GAMMA / data.X_train.shape[1], trial.rate),
+        n_estimators=trial.trees,
+        max_depth=trial.depth,
+        learning_rate=trial.learning_rate,
+        max_epochs=trial.epochs,
+        batch_size=trial.batch_size,
+        l2=trial.lambda2,
+        standardize=False,
+        validation_fraction=None,
+        random_state=seed,
+    )
+    try:
+        model.fit(data.X_train, data.y_train)
+    except DivergenceError:
+        return Replayed(0.5, 0, time.perf_counter() - started)
+    auc = roc_auc_score(data.y_val, model.predict_proba(data.X_val)[:, 1])
+    return Replayed(float(auc), model.n_features_selected_, time.perf_counter() - started)
+
+
+def summarize(trials: list[Trial], replayed: list[Replayed]) -> dict[str, float]:
+    """How close the replay comes to the log."""
+    off = np.array([abs(ours.n_features - theirs.n_features) for ours, theirs in zip(replayed, trials, strict=True)])
+    aucs = [ours.auc_valid for ours in replayed], [theirs.auc_valid for theirs in trials]
+    seconds, their_seconds = sum(ours.seconds for ours in replayed), sum(theirs.seconds for theirs in trials)
+    return {
+        "median difference in features": float(np.median(off)),
+        "share within 1": float(np.mean(off <= 1)),
+        "share within 2": float(np.mean(off <= 2)),
+        "Spearman correlation of AUC": float(spearmanr(*aucs).statistic),
+        "seconds": seconds,
+        "authors' seconds": their_seconds,
+        "times faster": their_seconds / seconds,
+    }
+
+
+def main() -> None:
+    """Replay and print, trial by trial."""
+    parser = argparse.ArgumentParser(description="Replay the authors' logged trials on Churn.")
+    parser.add_argument("--trials", type=int, default=60, help="how many of the fixed sample (default: 60)")
+    parser.add_argument("--reference", type=Path, help="folder of churn_trials.csv")
+    options = parser.parse_args()
+    folder = options.reference or data_folder().parent / "reference"
+    trials = sample_trials(read_trials(folder))[: options.trials]
+    data = load("churn")
+    replayed = []
+    print("features: log, here   AUC: log, here   seconds: log, here")
+    for trial in trials:
+        replayed.append(ours := replay(trial, data))
+        print(f"{trial.n_features:>13} {ours.n_features:>6} {trial.auc_valid:>11.4f} {ours.auc_valid:.4f}"
+              f" {trial.seconds:>11.1f} {ours.seconds:>6.1f}", flush=True)  # fmt: skip
+    for name, value in summarize(trials, replayed).items():
+        print(f"{name}: {value:.3g}")
+
+
+if __name__ == "__main__":
+    main()

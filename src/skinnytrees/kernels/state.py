@@ -1,0 +1,160 @@
+"""The bundles of arrays that kernels take, and how they are made."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# About what the second-level cache holds, so that a block of W is thresholded before it leaves the cache.
+_BLOCK_BYTES = 256 * 1024
+
+
+class Trees(NamedTuple):
+    """An ensemble's weights, views into one flat array.
+
+    W (columns, nodes x trees) are the hyperplanes, b (nodes x trees) their biases, O (leaves x trees, outputs) the leaf
+    weights, trees innermost everywhere.
+    """
+
+    flat: NDArray[Any]
+    W: NDArray[Any]
+    b: NDArray[Any]
+    O: NDArray[Any]  # noqa: E741
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees: a perfect tree has one leaf more than it has split nodes."""
+        return self.O.shape[0] - self.W.shape[1]
+
+    def copy(self) -> "Trees":
+        """Same weights in an array of their own."""
+        return view_trees(self.flat.copy(), self.W.shape[0], self.W.shape[1], self.O.shape)
+
+    def select(self, columns: NDArray[np.intp]) -> "Trees":
+        """The ensemble that reads these columns only."""
+        W = self.W[columns]
+        flat = np.concatenate([W.ravel(), self.b, self.O.ravel()])
+        return view_trees(flat, W.shape[0], W.shape[1], self.O.shape)
+
+
+def view_trees(flat: NDArray[Any], n_columns: int, n_splits: int, leaf_shape: tuple[int, ...]) -> Trees:
+    """Lay an ensemble's weights over a flat array."""
+    W, b, leaves = np.split(flat, [n_columns * n_splits, (n_columns + 1) * n_splits])
+    return Trees(flat, W.reshape(n_columns, n_splits), b, leaves.reshape(leaf_shape))
+
+
+def start_trees(
+    n_columns: int, n_trees: int, depth: int, n_outputs: int, rng: np.random.Generator, dtype: Any = np.float32
+) -> Trees:
+    """A fresh ensemble, Glorot-uniform as in the authors' program; biases are zero."""
+    n_splits = (2**depth - 1) * n_trees
+    n_leaves = 2**depth * n_trees
+    flat = np.zeros((n_columns + 1) * n_splits + n_leaves * n_outputs, dtype=dtype)
+    trees = view_trees(flat, n_columns, n_splits, (n_leaves, n_outputs))
+    trees.W[:] = _uniform(rng, (6 / (n_columns + n_splits)) ** 0.5, trees.W.shape)
+    trees.O[:] = _uniform(rng, (6 / (n_outputs + n_trees)) ** 0.5, trees.O.shape)
+    return trees
+
+
+def _uniform(rng: np.random.Generator, limit: float, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    # Drawn in float32 whatever the ensemble's precision: the same start, at half the cost.
+    return (2 * rng.random(shape, dtype=np.float32) - 1) * np.float32(limit)
+
+
+class Data(NamedTuple):
+    """Rows to learn from: design X (rows, columns), targets Y (rows, width), weights with mean one."""
+
+    X: NDArray[Any]
+    Y: NDArray[Any]
+    weight: NDArray[Any]
+
+
+class Functions(NamedTuple):
+    """The compiled loss and activation with their numbers."""
+
+    loss: Any
+    loss_parameter: float
+    activation: Any
+    theta: float
+
+
+class Groups(NamedTuple):
+    """Group g is made of the columns offsets[g] to offsets[g + 1]; ``blocks`` cuts the groups into cache-sized runs."""
+
+    offsets: NDArray[np.intp]
+    blocks: NDArray[np.intp]
+    in_use: NDArray[np.bool_]
+
+
+def make_groups(offsets: NDArray[np.intp], bytes_a_column: int) -> Groups:
+    """Cut groups into blocks that fit the cache; a group is never cut."""
+    columns_a_block = max(1, _BLOCK_BYTES // bytes_a_column)
+    block_of_group = offsets[:-1] // columns_a_block
+    starts = np.flatnonzero(np.diff(block_of_group, prepend=-1))
+    n_groups = len(offsets) - 1
+    blocks = np.append(starts, n_groups).astype(np.intp)
+    return Groups(offsets.astype(np.intp), blocks, np.ones(n_groups, dtype=np.bool_))
+
+
+class Schedule(NamedTuple):
+    """For each step of an epoch: the learning rate and the two thresholds of the proximal step."""
+
+    eta: NDArray[np.float64]
+    hard: NDArray[np.float64]
+    soft: NDArray[np.float64]
+
+
+class Moments(NamedTuple):
+    """Adam's memory."""
+
+    gradient: Trees
+    first: NDArray[Any]
+    second: NDArray[Any]
+    steps: NDArray[np.int64]
+
+
+def make_moments(trees: Trees) -> Moments:
+    """Adam's memory before the first step."""
+    flat = trees.flat
+    return Moments(trees.copy(), np.zeros_like(flat), np.zeros_like(flat), np.zeros(1, dtype=np.int64))
+
+
+class Workspace(NamedTuple):
+    """Room for one batch; see the kernels for what each array holds when."""
+
+    X: NDArray[Any]
+    Y: NDArray[Any]
+    weight: NDArray[Any]
+    S: NDArray[Any]
+    D: NDArray[Any]
+    reach: NDArray[Any]
+    value: NDArray[Any]
+    alive: NDArray[np.bool_]
+    F: NDArray[Any]
+    G: NDArray[Any]
+    row_loss: NDArray[Any]
+
+
+def make_workspace(trees: Trees, n_rows: int, target_width: int, n_columns: int | None = None) -> Workspace:
+    """Room for batches of up to ``n_rows`` rows."""
+    dtype = trees.flat.dtype
+    n_splits = trees.W.shape[1]
+    n_places = n_splits + trees.O.shape[0]
+    n_outputs = trees.O.shape[1]
+
+    def room(width: int) -> NDArray[Any]:
+        return np.zeros((n_rows, width), dtype=dtype)
+
+    return Workspace(
+        X=room(trees.W.shape[0] if n_columns is None else n_columns),
+        Y=room(target_width),
+        weight=np.zeros(n_rows, dtype=dtype),
+        S=room(n_splits),
+        D=room(n_splits),
+        reach=room(n_places),
+        value=room(n_places),
+        alive=np.zeros((n_rows, n_places // trees.n_trees), dtype=np.bool_),
+        F=room(n_outputs),
+        G=room(n_outputs),
+        row_loss=np.zeros(n_rows, dtype=dtype),
+    )

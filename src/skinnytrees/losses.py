@@ -1,0 +1,419 @@
+"""Losses of one sample: value and gradient with respect to the ensemble's raw outputs.
+
+A loss of the library is one small class around one compiled function; a loss of a user is any object with ``value`` and
+``gradient``. Weighting and averaging over a batch are not their business.
+"""
+
+import ctypes
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numba import carray, types
+from numpy.typing import ArrayLike, NDArray
+
+from skinnytrees.exceptions import refuse_unless
+from skinnytrees.kernels.compilation import function_argument, kernel, pointer, scalar_type
+
+
+class TargetScale(NamedTuple):
+    """Targets are trained on as ``(y - shift) / scale``; a raw output r then stands for ``raw_scale r + raw_shift``."""
+
+    shift: NDArray[Any]
+    scale: NDArray[Any]
+    raw_shift: NDArray[Any]
+    raw_scale: NDArray[Any]
+
+    @classmethod
+    def none(cls, n_outputs: int) -> "TargetScale":
+        """Targets as they are."""
+        return cls(np.zeros(1), np.ones(1), np.zeros(n_outputs), np.ones(n_outputs))
+
+
+class Loss(Protocol):
+    """What training and the regressor ask of a loss."""
+
+    parameter: float
+
+    def function(self, dtype: Any) -> Any:
+        """Compiled ``(F, Y, G, row_loss, n, n_outputs, target_width, parameter)`` that fills G and row_loss."""
+
+    def target_scale(self, mean: NDArray[Any], deviation: NDArray[Any]) -> TargetScale:
+        """How targets of this mean and standard deviation are best brought to size one."""
+
+    def to_prediction(self, raw: NDArray[Any]) -> NDArray[Any]:
+        """From raw outputs to the target's scale."""
+
+    def check_target(self, y: NDArray[Any]) -> None:
+        """Refuse targets that the loss is not made for."""
+
+
+class CompiledLoss:
+    """Base of the library's losses: a subclass brings ``fill`` and, where they differ, link, start and checks."""
+
+    fill: ClassVar[Any]
+    parameter: float = 0.0
+
+    def function(self, dtype: Any) -> Any:
+        """Compiled value and gradient."""
+        return _compiled(type(self).fill, np.dtype(dtype))
+
+    def target_scale(self, mean: NDArray[Any], deviation: NDArray[Any]) -> TargetScale:
+        """To mean zero and deviation one."""
+        return TargetScale(mean, deviation, mean, deviation)
+
+    def to_prediction(self, raw: NDArray[Any]) -> NDArray[Any]:
+        """Raw outputs as they are."""
+        return raw
+
+    def check_target(self, y: NDArray[Any]) -> None:
+        """Any finite number will do."""
+
+    def value(self, y: ArrayLike, raw: ArrayLike) -> NDArray[Any]:
+        """Loss of each row.
+
+        Parameters
+        ----------
+        y : array of shape (n,) or (n, n_outputs)
+            Targets.
+        raw : array of the same number of rows
+            Raw outputs of the ensemble.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        return self._evaluate(y, raw)[0]
+
+    def gradient(self, y: ArrayLike, raw: ArrayLike) -> NDArray[Any]:
+        """Gradient of each row's loss with respect to its raw outputs.
+
+        Parameters
+        ----------
+        y : array of shape (n,) or (n, n_outputs)
+            Targets.
+        raw : array of the same number of rows
+            Raw outputs of the ensemble.
+
+        Returns
+        -------
+        array of the shape of ``raw``
+        """
+        return self._evaluate(y, raw)[1].reshape(np.shape(raw))
+
+    def _evaluate(self, y: ArrayLike, raw: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        outputs = as_columns(np.ascontiguousarray(raw))
+        if outputs.dtype != np.float32:
+            outputs = outputs.astype(np.float64)
+        targets = np.ascontiguousarray(as_columns(np.asarray(y)), dtype=outputs.dtype)
+        return evaluate_loss(self.function(outputs.dtype), float(self.parameter), outputs, targets)
+
+
+@dataclass(frozen=True)
+class SquaredError(CompiledLoss):
+    """Half the squared distance, summed over outputs.
+
+    Examples
+    --------
+    >>> from skinnytrees.losses import SquaredError
+    >>> SquaredError().value([1.0, 2.0], [1.0, 4.0]).tolist()
+    [0.0, 2.0]
+    """
+
+    name: ClassVar[str] = "squared_error"
+
+    @staticmethod
+    def fill(F_, Y_, G_, row_loss_, n, n_outputs, width, parameter):  # type: ignore[no-untyped-def] # noqa: D102
+        F, Y = carray(F_, (n, n_outputs)), carray(Y_, (n, n_outputs))
+        G, row_loss = carray(G_, (n, n_outputs)), carray(row_loss_, n)
+        for i in range(n):
+            row_loss[i] = 0
+            for c in range(n_outputs):
+                residual = F[i, c] - Y[i, c]
+                G[i, c] = residual
+                row_loss[i] += 0.5 * residual * residual
+
+
+@dataclass(frozen=True)
+class Huber(CompiledLoss):
+    """Squared error near zero, absolute error beyond ``delta``: outliers pull with bounded force.
+
+    Parameters
+    ----------
+    delta : float, default=1.0
+        Where the absolute part begins, in standard deviations of the target (or in the target's own unit when the
+        estimator does not standardise).
+
+    Examples
+    --------
+    >>> from skinnytrees.losses import Huber
+    >>> Huber(delta=1.0).gradient([0.0, 0.0], [0.5, 9.0]).tolist()
+    [0.5, 1.0]
+    """
+
+    delta: float = 1.0
+    name: ClassVar[str] = "huber"
+
+    def __post_init__(self) -> None:
+        """Refuse a delta that is not positive."""
+        refuse_unless(self.delta > 0, f"delta={self.delta!r} must be a positive number, such as 1.0.")
+
+    @property
+    def parameter(self) -> float:  # type: ignore[override]
+        """Number that the compiled function takes."""
+        return self.delta
+
+    @staticmethod
+    def fill(F_, Y_, G_, row_loss_, n, n_outputs, width, parameter):  # type: ignore[no-untyped-def] # noqa: D102
+        F, Y = carray(F_, (n, n_outputs)), carray(Y_, (n, n_outputs))
+        G, row_loss = carray(G_, (n, n_outputs)), carray(row_loss_, n)
+        for i in range(n):
+            row_loss[i] = 0
+            for c in range(n_outputs):
+                residual = F[i, c] - Y[i, c]
+                if abs(residual) <= parameter:
+                    G[i, c] = residual
+                    row_loss[i] += 0.5 * residual * residual
+                else:
+                    G[i, c] = math.copysign(parameter, residual)
+                    row_loss[i] += parameter * (abs(residual) - 0.5 * parameter)
+
+
+@dataclass(frozen=True)
+class Quantile(CompiledLoss):
+    """Pinball loss: its minimiser is the given quantile.
+
+    Parameters
+    ----------
+    level : float in (0, 1), default=0.5
+        Which quantile; 0.5 is the median.
+
+    Examples
+    --------
+    >>> from skinnytrees.losses import Quantile
+    >>> Quantile(level=0.9).value([1.0, 0.0], [0.0, 1.0]).round(3).tolist()
+    [0.9, 0.1]
+    """
+
+    level: float = 0.5
+    name: ClassVar[str] = "quantile"
+
+    def __post_init__(self) -> None:
+        """Refuse a level outside (0, 1)."""
+        refuse_unless(0 < self.level < 1, f"level={self.level!r} must lie between 0 and 1, such as 0.9.")
+
+    @property
+    def parameter(self) -> float:  # type: ignore[override]
+        """Number that the compiled function takes."""
+        return self.level
+
+    @staticmethod
+    def fill(F_, Y_, G_, row_loss_, n, n_outputs, width, parameter):  # type: ignore[no-untyped-def] # noqa: D102
+        F, Y = carray(F_, (n, n_outputs)), carray(Y_, (n, n_outputs))
+        G, row_loss = carray(G_, (n, n_outputs)), carray(row_loss_, n)
+        for i in range(n):
+            row_loss[i] = 0
+            for c in range(n_outputs):
+                residual = F[i, c] - Y[i, c]
+                G[i, c] = 1 - parameter if residual > 0 else -parameter
+                row_loss[i] += G[i, c] * residual
+
+
+@dataclass(frozen=True)
+class Poisson(CompiledLoss):
+    """Poisson deviance for counts and rates; predictions are ``exp(raw)``, so they are positive.
+
+    Examples
+    --------
+    >>> from skinnytrees.losses import Poisson
+    >>> Poisson().gradient([3.0], [0.0]).tolist()
+    [-2.0]
+    """
+
+    name: ClassVar[str] = "poisson"
+
+    @staticmethod
+    def fill(F_, Y_, G_, row_loss_, n, n_outputs, width, parameter):  # type: ignore[no-untyped-def] # noqa: D102
+        F, Y = carray(F_, (n, n_outputs)), carray(Y_, (n, n_outputs))
+        G, row_loss = carray(G_, (n, n_outputs)), carray(row_loss_, n)
+        for i in range(n):
+            row_loss[i] = 0
+            for c in range(n_outputs):
+                mean = math.exp(F[i, c])
+                G[i, c] = mean - Y[i, c]
+                row_loss[i] += mean - Y[i, c] * F[i, c]
+
+    def target_scale(self, mean: NDArray[Any], deviation: NDArray[Any]) -> TargetScale:
+        """To mean one: a factor of the target is a shift of its logarithm."""
+        return TargetScale(np.zeros_like(mean), mean, np.log(mean), np.ones_like(mean))
+
+    def to_prediction(self, raw: NDArray[Any]) -> NDArray[Any]:
+        """Mean of the count."""
+        return np.exp(raw)
+
+    def check_target(self, y: NDArray[Any]) -> None:
+        """Counts are not negative, and some are positive."""
+        refuse_unless(
+            bool(np.all(y >= 0) and np.all(y.sum(axis=0) > 0)),
+            f"loss='poisson' needs y >= 0 with a positive sum, but the smallest y is {y.min():g} and the largest "
+            f"{y.max():g}. Use loss='squared_error' for such targets.",
+        )
+
+
+@dataclass(frozen=True)
+class Multinomial(CompiledLoss):
+    """Cross-entropy of the softmax of the outputs; the target is the class number, two classes included.
+
+    Examples
+    --------
+    >>> from skinnytrees.losses import Multinomial
+    >>> Multinomial().value([0], [[0.0, 0.0]]).round(4).tolist()
+    [0.6931]
+    """
+
+    name: ClassVar[str] = "multinomial"
+
+    @staticmethod
+    def fill(F_, Y_, G_, row_loss_, n, n_outputs, width, parameter):  # type: ignore[no-untyped-def] # noqa: D102
+        F, Y = carray(F_, (n, n_outputs)), carray(Y_, (n, width))
+        G, row_loss = carray(G_, (n, n_outputs)), carray(row_loss_, n)
+        for i in range(n):
+            top = F[i, 0]
+            for c in range(1, n_outputs):
+                top = max(top, F[i, c])
+            total = 0.0
+            for c in range(n_outputs):
+                G[i, c] = math.exp(F[i, c] - top)
+                total += G[i, c]
+            for c in range(n_outputs):
+                G[i, c] /= total
+            label = int(Y[i, 0])
+            G[i, label] -= 1
+            row_loss[i] = math.log(total) + top - F[i, label]
+
+    def to_prediction(self, raw: NDArray[Any]) -> NDArray[Any]:
+        """Class probabilities."""
+        powers = np.exp(raw - raw.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+
+class UserLoss:
+    """Lets an object with ``value(y, raw)`` and ``gradient(y, raw)``, written in plain Python, stand for a loss.
+
+    Compiled code calls back into Python once a batch. An error in the user's code is kept, the batch's loss becomes NaN,
+    which stops training, and ``error`` tells why.
+    """
+
+    parameter = 0.0
+
+    def __init__(self, loss: Any) -> None:
+        for method in ("value", "gradient"):
+            if not callable(getattr(loss, method, None)):
+                raise TypeError(
+                    f"loss={loss!r} has no method {method}(y, raw). Use one of {sorted(REGRESSION_LOSSES)}, or an object "
+                    "with value(y, raw) -> (n,) and gradient(y, raw) -> shape of raw."
+                )
+        self.loss = loss
+        self.error: Exception | None = None
+
+    def function(self, dtype: Any) -> Any:
+        """Call the user's loss from compiled code."""
+        return _PythonFunction(self, np.dtype(dtype))
+
+    def target_scale(self, mean: NDArray[Any], deviation: NDArray[Any]) -> TargetScale:
+        """Targets as they are: the user's loss may not bear a change of scale."""
+        return TargetScale.none(len(mean))
+
+    def to_prediction(self, raw: NDArray[Any]) -> NDArray[Any]:
+        """Raw outputs, unless the user's loss has ``to_prediction``."""
+        convert = getattr(self.loss, "to_prediction", None)
+        return raw if convert is None else np.asarray(convert(raw))
+
+    def check_target(self, y: NDArray[Any]) -> None:
+        """Leave that to the user's loss."""
+
+    def evaluate(self, Y: NDArray[Any], F: NDArray[Any], G: NDArray[Any], row_loss: NDArray[Any]) -> None:
+        """Fill gradient and value, both NaN after an error."""
+        y, raw = (Y[:, 0], F[:, 0]) if F.shape[1] == 1 else (Y, F)
+        try:
+            G[:] = np.asarray(self.loss.gradient(y, raw)).reshape(G.shape)
+            row_loss[:] = self.loss.value(y, raw)
+        except Exception as error:
+            self.error = error
+            G[:] = row_loss[:] = np.nan
+
+
+class _PythonFunction(types.WrapperAddressProtocol):  # type: ignore[misc]
+    def __init__(self, loss: UserLoss, dtype: np.dtype) -> None:
+        array = ctypes.POINTER(np.ctypeslib.as_ctypes_type(dtype))
+        count = ctypes.c_int64
+
+        def call(F: Any, Y: Any, G: Any, row_loss: Any, n: int, n_outputs: int, width: int, parameter: float) -> None:
+            view = np.ctypeslib.as_array
+            loss.evaluate(view(Y, (n, width)), view(F, (n, n_outputs)), view(G, (n, n_outputs)), view(row_loss, (n,)))
+
+        kind = ctypes.CFUNCTYPE(None, array, array, array, array, count, count, count, ctypes.c_double)
+        self._callback = kind(call)
+        self._signature = _signature(dtype)
+
+    def __wrapper_address__(self) -> int | None:
+        return ctypes.cast(self._callback, ctypes.c_void_p).value
+
+    def signature(self) -> types.Type:
+        return self._signature
+
+
+REGRESSION_LOSSES: dict[str, type[CompiledLoss]] = {
+    kind.name: kind for kind in (SquaredError, Huber, Quantile, Poisson)
+}
+
+
+def regression_loss(loss: Any) -> Loss:
+    """The loss behind a name, a loss object of the library or a user's own.
+
+    Parameters
+    ----------
+    loss : str or object
+        A name of ``REGRESSION_LOSSES``, one of its objects, or an object with ``value`` and ``gradient``.
+
+    Returns
+    -------
+    Loss
+    """
+    if isinstance(loss, CompiledLoss):
+        return loss  # type: ignore[return-value]
+    if isinstance(loss, str):
+        refuse_unless(loss in REGRESSION_LOSSES, f"loss={loss!r} is not known. Use one of {sorted(REGRESSION_LOSSES)}.")
+        return REGRESSION_LOSSES[loss]()  # type: ignore[return-value]
+    return UserLoss(loss)
+
+
+def as_columns(values: NDArray[Any]) -> NDArray[Any]:
+    """One-dimensional values as a single column."""
+    return values.reshape(-1, 1) if values.ndim == 1 else values
+
+
+def _signature(dtype: np.dtype) -> types.Type:
+    array, count = types.CPointer(scalar_type(dtype)), types.int64
+    return types.void(array, array, array, array, count, count, count, types.float64)
+
+
+@functools.cache
+def _compiled(fill: Any, dtype: np.dtype) -> Any:
+    return function_argument(_signature(dtype), fill)
+
+
+def evaluate_loss(
+    function: Any, parameter: float, F: NDArray[Any], Y: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Loss of every row and its gradient, for outputs F (rows, outputs) and targets Y (rows, width)."""
+    row_loss, G = np.empty(len(F), dtype=F.dtype), np.empty_like(F)
+    _fill_loss(function, parameter, F, Y, G, row_loss)
+    return row_loss, G
+
+
+@kernel
+def _fill_loss(function, parameter, F, Y, G, row_loss):  # type: ignore[no-untyped-def]
+    function(pointer(F), pointer(Y), pointer(G), pointer(row_loss), F.shape[0], F.shape[1], Y.shape[1], parameter)

@@ -1,0 +1,170 @@
+"""Penalties on groups of hyperplane weights: small objects that turn a step number into thresholds.
+
+The proximal step itself (``kernels/prox.py``) knows two numbers: a group is zeroed unless its norm exceeds ``hard``, and
+what is left shrinks by ``soft``.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skinnytrees.exceptions import refuse_unless
+from skinnytrees.kernels.prox import threshold_group
+
+Array = NDArray[Any]
+
+
+class Penalty(Protocol):
+    """What training asks of a penalty."""
+
+    def strength(self, step: Array) -> Array:
+        """Penalty strength at each step, the first step being 1."""
+
+    def thresholds(self, step: Array, eta: Array) -> tuple[Array, Array]:
+        """``(hard, soft)`` at each step, for the learning rates ``eta``."""
+
+
+@dataclass(frozen=True)
+class GroupL0:
+    """``lambda0`` times the number of features in use, annealed from dense to sparse (paper, section 5.3).
+
+    Parameters
+    ----------
+    gamma : float
+        Largest ``lambda0``.
+    rate : float or None, default=None
+        ``lambda0(t) = gamma (1 - exp(-rate t))`` at step t = 1, 2, ...; None keeps ``lambda0 = gamma`` throughout.
+
+    Examples
+    --------
+    >>> from skinnytrees.penalties import GroupL0
+    >>> GroupL0(gamma=2.0).strength(1.0)
+    2.0
+    >>> round(GroupL0(gamma=2.0, rate=0.5).strength(1.0), 4)
+    0.7869
+    """
+
+    gamma: float
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse negative numbers."""
+        refuse_unless(self.gamma >= 0, f"gamma={self.gamma!r} must not be negative: it is the largest penalty.")
+        refuse_unless(
+            self.rate is None or self.rate > 0, f"rate={self.rate!r} must be positive, or None for a constant penalty."
+        )
+
+    def strength(self, step: Any) -> Any:
+        """``lambda0`` at a step."""
+        if self.rate is None:
+            return self.gamma + 0.0 * step
+        return -self.gamma * np.expm1(-self.rate * step)
+
+    def thresholds(self, step: Array, eta: Array) -> tuple[Array, Array]:
+        """A group survives only if its norm exceeds ``sqrt(2 eta lambda0)`` (paper, equation 5)."""
+        return np.sqrt(2 * eta * self.strength(step)), np.zeros_like(eta)
+
+
+@dataclass(frozen=True)
+class GroupLasso:
+    """``lam`` times the sum of the groups' norms, with a proximal step: the paper's S-Prox.
+
+    Parameters
+    ----------
+    lam : float
+        Strength.
+
+    Examples
+    --------
+    >>> from skinnytrees.penalties import GroupLasso
+    >>> GroupLasso(lam=0.1).strength(1.0)
+    0.1
+    """
+
+    lam: float
+
+    def __post_init__(self) -> None:
+        """Refuse a negative strength."""
+        refuse_unless(self.lam >= 0, f"lam={self.lam!r} must not be negative.")
+
+    def strength(self, step: Any) -> Any:
+        """``lam``, at every step."""
+        return self.lam + 0.0 * step
+
+    def thresholds(self, step: Array, eta: Array) -> tuple[Array, Array]:
+        """A group's norm shrinks by ``eta lam``, down to zero."""
+        return np.zeros_like(eta), eta * self.strength(step)
+
+
+@dataclass(frozen=True)
+class NoPenalty:
+    """Dense soft trees.
+
+    Examples
+    --------
+    >>> from skinnytrees.penalties import NoPenalty
+    >>> NoPenalty().strength(1.0)
+    0.0
+    """
+
+    def strength(self, step: Any) -> Any:
+        """Zero."""
+        return 0.0 * step
+
+    def thresholds(self, step: Array, eta: Array) -> tuple[Array, Array]:
+        """No group is touched."""
+        return np.zeros_like(eta), np.zeros_like(eta)
+
+
+def hard_threshold(group: ArrayLike, threshold: float) -> Array:
+    """Prox of the group l0 norm: the whole group if its norm exceeds the threshold, else zeros.
+
+    Parameters
+    ----------
+    group : array
+        Weights of one group.
+    threshold : float
+        ``sqrt(2 eta lambda0)``.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> from skinnytrees.penalties import hard_threshold
+    >>> hard_threshold([3.0, 4.0], 4.9).tolist(), hard_threshold([3.0, 4.0], 5.0).tolist()
+    ([3.0, 4.0], [0.0, 0.0])
+    """
+    return _prox(group, threshold, 0.0)
+
+
+def soft_threshold(group: ArrayLike, threshold: float) -> Array:
+    """Prox of the group lasso: the group with its norm shrunk by the threshold, zeros if nothing is left.
+
+    Parameters
+    ----------
+    group : array
+        Weights of one group.
+    threshold : float
+        ``eta lam``.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> from skinnytrees.penalties import soft_threshold
+    >>> soft_threshold([3.0, 4.0], 2.5).tolist(), soft_threshold([3.0, 4.0], 6.0).tolist()
+    ([1.5, 2.0], [0.0, 0.0])
+    """
+    return _prox(group, 0.0, threshold)
+
+
+def _prox(group: ArrayLike, hard: float, soft: float) -> Array:
+    result = np.array(group, dtype=float)
+    threshold_group(result.reshape(1, -1), hard, soft)
+    return result

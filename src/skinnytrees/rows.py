@@ -1,0 +1,91 @@
+"""Which rows are trained on and which are held out, independent of the order in which they were given."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Columns read to put rows in order; rows that agree in all of them are compared in full.
+_KEY_COLUMNS = 64
+
+
+class Rows(NamedTuple):
+    """Rows of a table of numbers: features X, targets Y (rows, width), weights."""
+
+    X: Any
+    Y: NDArray[np.float64]
+    weight: NDArray[np.float64]
+
+    def take(self, rows: NDArray[np.intp]) -> "Rows":
+        """Some of the rows."""
+        return Rows(self.X[rows], self.Y[rows], self.weight[rows])
+
+
+def merge_rows(rows: Rows) -> Rows:
+    """Put rows in an order that depends only on their content, and give equal rows one place with their summed weight.
+
+    A fit then depends neither on the order of the rows nor on whether a row is repeated or has the weight two. Rows of
+    weight zero are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.rows import Rows, merge_rows
+    >>> merged = merge_rows(Rows(np.array([[1.0], [2.0], [1.0]]), np.zeros((3, 1)), np.ones(3)))
+    >>> sorted(zip(merged.X[:, 0].tolist(), merged.weight.tolist()))
+    [(1.0, 2.0), (2.0, 1.0)]
+    """
+    X, Y, weight = rows
+    used = np.flatnonzero(weight > 0)
+    quick = _row_keys(X[used][:, :: max(1, X.shape[1] // _KEY_COLUMNS)]) ^ _row_keys(Y[used])
+    order = np.argsort(quick, kind="stable")
+    used, quick = used[order], quick[order]
+    next_is_tied = quick[1:] == quick[:-1]
+    in_a_tie = np.append(next_is_tied, False) | np.append(False, next_is_tied)
+    if not in_a_tie.any():
+        return rows.take(used)
+    full = np.zeros_like(quick)
+    full[in_a_tie] = _row_keys(X[used[in_a_tie]])
+    order = np.lexsort((full, quick))
+    used, quick, full = used[order], quick[order], full[order]
+    tied = np.flatnonzero((quick[1:] == quick[:-1]) & (full[1:] == full[:-1]))
+    same = _rows_equal(X, used[tied], used[tied + 1]) & _rows_equal(Y, used[tied], used[tied + 1])
+    starts = np.delete(np.arange(len(used)), tied[same] + 1)
+    return Rows(X[used[starts]], Y[used[starts]], np.add.reduceat(weight[used], starts))
+
+
+def _row_keys(values: Any) -> NDArray[np.uint64]:
+    """One number a row, made of the bits of its values, the same wherever the row stands."""
+    bits = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
+    multipliers = np.random.default_rng(0).integers(1, 2**63, size=bits.shape[1], dtype=np.uint64) | np.uint64(1)
+    # The bits of round numbers end in zeros: fold the high half onto the low one before multiplying.
+    keys: NDArray[np.uint64] = ((bits ^ (bits >> np.uint64(32))) * multipliers).sum(axis=1, dtype=np.uint64)
+    return keys ^ (keys >> np.uint64(29))
+
+
+def _rows_equal(values: NDArray[Any], left: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.bool_]:
+    a, b = values[left], values[right]
+    return np.all((a == b) | ((a != a) & (b != b)), axis=1)
+
+
+def split_rows(
+    n_rows: int, fraction: float, rng: np.random.Generator, labels: NDArray[Any] | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Training and validation rows; with ``labels``, each class gives its share and keeps at least one training row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.rows import split_rows
+    >>> train, held_out = split_rows(10, 0.2, np.random.default_rng(0))
+    >>> len(train), len(held_out)
+    (8, 2)
+    """
+    shuffled = rng.permutation(n_rows)
+    strata = np.zeros(n_rows, dtype=int) if labels is None else np.unique(labels, return_inverse=True)[1].ravel()
+    by_stratum = shuffled[np.argsort(strata[shuffled], kind="stable")]
+    sizes = np.bincount(strata)
+    rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    share = np.minimum(np.round(sizes * fraction), sizes - 1)
+    held_out = rank < np.repeat(share, sizes)
+    return np.sort(by_stratum[~held_out]), np.sort(by_stratum[held_out])

@@ -1,0 +1,174 @@
+"""Training an ensemble: epochs, batches, what was seen on the way, and the ways to stop.
+
+Knows arrays, losses, penalties and optimisers; nothing of tables or estimators.
+"""
+
+import contextlib
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinnytrees.activations import Activation
+from skinnytrees.exceptions import DivergenceError
+from skinnytrees.kernels.compilation import compilation_notice
+from skinnytrees.kernels.feature_space import evaluate_rows
+from skinnytrees.kernels.state import Data, Functions, Schedule, Trees, make_groups, make_workspace
+from skinnytrees.losses import Loss, evaluate_loss
+from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule
+from skinnytrees.penalties import NoPenalty, Penalty
+from skinnytrees.progress import progress_bar
+from skinnytrees.threads import one_blas_thread
+
+# Rows evaluated at once: enough for BLAS, few enough that their routing stays in the cache.
+_PIECE = 64
+
+
+class EpochReport(NamedTuple):
+    """What a callback is told after every epoch."""
+
+    epoch: int
+    loss: float
+    lambda0: float
+    n_features: int
+    val_loss: float
+
+
+Callback = Callable[[EpochReport], Any]
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Everything about training that is not the data or the ensemble."""
+
+    loss: Loss
+    activation: Activation
+    n_epochs: int
+    batch_size: int
+    learning_rate: float
+    l2: float
+    penalty: Penalty = field(default_factory=NoPenalty)
+    optimizer: Optimizer = field(default_factory=SGD)
+    schedule: RateSchedule = field(default_factory=Constant)
+    callbacks: Sequence[Callback] = ()
+    verbose: int = 0
+
+    def functions(self, dtype: Any) -> Functions:
+        """Compiled loss and activation for arrays of this type."""
+        return Functions(
+            self.loss.function(dtype), float(self.loss.parameter), self.activation.kernel(dtype), float(self.activation.theta)
+        )
+
+
+@contextlib.contextmanager
+def computing() -> Iterator[None]:
+    """The state in which kernels run: one BLAS thread, and a word when they have to be compiled."""
+    with one_blas_thread(), compilation_notice():
+        yield
+
+
+def train(
+    trees: Trees,
+    data: Data,
+    offsets: NDArray[np.intp],
+    settings: TrainingSettings,
+    rng: np.random.Generator,
+    validation: Data | None = None,
+) -> list[EpochReport]:
+    """Train ``trees`` in place and return what every epoch saw.
+
+    Parameters
+    ----------
+    trees : Trees
+        Where to start; overwritten.
+    data, validation : Data
+        Rows to learn from, and rows to watch (or None).
+    offsets : array of shape (n_groups + 1,)
+        Group g is made of the columns ``offsets[g]`` to ``offsets[g + 1]``.
+    settings : TrainingSettings
+        How to train.
+    rng : numpy Generator
+        Shuffles the rows before every epoch.
+
+    Returns
+    -------
+    list of EpochReport
+        Shorter than ``settings.n_epochs`` if a callback or Ctrl-C stopped training; the trees are then as the last
+        finished epoch left them.
+
+    Raises
+    ------
+    DivergenceError
+        When the loss is no longer finite.
+    """
+    reports: list[EpochReport] = []
+    n_rows, dtype = len(data.X), trees.flat.dtype
+    batch_size = min(settings.batch_size, n_rows)
+    steps_an_epoch = math.ceil(n_rows / batch_size)
+    functions = settings.functions(dtype)
+    groups = make_groups(offsets, trees.W.strides[0])
+    work = make_workspace(trees, batch_size, data.Y.shape[1])
+    run_epoch = settings.optimizer.begin(trees, groups)
+    with computing(), progress_bar(settings.n_epochs, settings.verbose) as show, _keep_on_interrupt(trees) as keep:
+        for epoch in range(settings.n_epochs):
+            step = np.arange(epoch * steps_an_epoch + 1, (epoch + 1) * steps_an_epoch + 1)
+            eta = settings.schedule.rates(step, settings.n_epochs * steps_an_epoch, settings.learning_rate)
+            schedule = Schedule(eta, *settings.penalty.thresholds(step, eta))
+            order = rng.permutation(n_rows)
+            loss = run_epoch(data, functions, work, schedule, order, batch_size, settings.l2) / n_rows
+            _refuse_divergence(loss, trees, epoch, settings)
+            val_loss = math.nan if validation is None else mean_loss(trees, validation, functions)
+            lambda0 = float(settings.penalty.strength(step[-1]))
+            reports.append(EpochReport(epoch, loss, lambda0, int(groups.in_use.sum()), val_loss))
+            show(reports[-1])
+            keep()
+            if any([callback(reports[-1]) for callback in settings.callbacks]):
+                break
+    return reports
+
+
+def evaluate(trees: Trees, X: NDArray[Any], functions: Functions) -> NDArray[Any]:
+    """Raw outputs of the ensemble for the rows of X."""
+    out = np.empty((len(X), trees.O.shape[1]), dtype=trees.flat.dtype)
+    work = make_workspace(trees, min(_PIECE, max(1, len(X))), 1, n_columns=0)
+    evaluate_rows(trees, X, functions, work, out)
+    return out
+
+
+def mean_loss(trees: Trees, data: Data, functions: Functions) -> float:
+    """Weighted mean loss over rows, without the penalties."""
+    row_loss, _ = evaluate_loss(functions.loss, functions.loss_parameter, evaluate(trees, data.X, functions), data.Y)
+    return float(np.average(row_loss, weights=data.weight))
+
+
+@contextlib.contextmanager
+def _keep_on_interrupt(trees: Trees) -> Iterator[Callable[[], None]]:
+    """On Ctrl-C go back to the last finished epoch and go on with that; before the first one, give up as usual."""
+    kept: list[NDArray[Any]] = []
+
+    def keep() -> None:
+        kept[:] = [trees.flat.copy()]
+
+    try:
+        yield keep
+    except KeyboardInterrupt:
+        if not kept:
+            raise
+        trees.flat[:] = kept[0]
+        warnings.warn("Training was interrupted; the model is that of the last finished epoch.", stacklevel=4)
+
+
+def _refuse_divergence(loss: float, trees: Trees, epoch: int, settings: TrainingSettings) -> None:
+    if math.isfinite(loss) and np.isfinite(trees.b).all():
+        return
+    error = getattr(settings.loss, "error", None)
+    if error is not None:
+        raise error
+    raise DivergenceError(
+        f"Training diverged in epoch {epoch + 1}: the loss is {loss}. learning_rate={settings.learning_rate} is too large for "
+        "this data. Use a smaller one, such as a tenth of it, or leave standardize=True so that columns have one scale."
+    )
