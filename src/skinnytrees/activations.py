@@ -9,7 +9,7 @@ import numpy as np
 from numba import carray, types
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.compilation import function_argument, scalar_type
+from skinnytrees.kernels.compilation import function_argument, kernel, scalar_type
 
 
 class Activation(Protocol):
@@ -96,9 +96,14 @@ def _fill_sigmoid(z_address, slope_address, n, theta):  # type: ignore[no-untype
 
 
 def _fill_sigmoid_float32(z_address, slope_address, n, theta):  # type: ignore[no-untyped-def]
+    _rational_sigmoid(carray(z_address, n), carray(slope_address, n), theta)
+
+
+@kernel
+def _rational_sigmoid(z, slope, theta):  # type: ignore[no-untyped-def]
     # share = (1 + tanh(z / (2 theta))) / 2 with the minimax rational tanh that numeric libraries use in float32
-    # (degree 13 over degree 6, exact to rounding); numba's exp would not run in SIMD lanes.
-    z, slope = carray(z_address, n), carray(slope_address, n)
+    # (degree 13 over degree 6, exact to rounding); numba's exp would not run in SIMD lanes. A kernel of its own,
+    # because a function argument checks every division, which keeps it out of SIMD lanes, too.
     half, one, limit = np.float32(0.5), np.float32(1), np.float32(7.90531110763549805)
     scale, inverse = np.float32(0.5 / theta), np.float32(1 / theta)
     a1, a3, a5, a7 = (np.float32(4.89352455891786e-03), np.float32(6.37261928875436e-04),
@@ -106,7 +111,7 @@ def _fill_sigmoid_float32(z_address, slope_address, n, theta):  # type: ignore[n
     a9, a11, a13 = np.float32(-8.60467152213735e-11), np.float32(2.00018790482477e-13), np.float32(-2.76076847742355e-16)
     b0, b2, b4, b6 = (np.float32(4.89352518554385e-03), np.float32(2.26843463243900e-03),
                       np.float32(1.18534705686654e-04), np.float32(1.19825839466702e-06))  # fmt: skip
-    for i in range(n):
+    for i in range(z.shape[0]):
         x = z[i] * scale
         x = limit if x > limit else x  # written so that NaN stays NaN and divergence shows
         x = -limit if x < -limit else x

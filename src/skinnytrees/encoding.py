@@ -1,17 +1,24 @@
 """From a table of numbers to the float32 design that kernels read, learned from training rows only.
 
-Every input feature becomes one run of design columns: its standardised values, an indicator of missing values, or one
-0/1 column a category. The columns of a group of features stand together.
+Every feature of the table becomes one run of design columns: its standardised values and, where values are missing, an
+indicator of that; or one 0/1 column a category. The columns of a group of features stand together.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-# Rows scaled at once, so that no second copy of the table is made.
+# Rows handled at once, so that no second copy of the table is made.
 _ROWS_AT_ONCE = 256
+# A column of missing-value indicators is worth having from this many missing and this many known rows on.
+_INDICATOR_NEEDS_ROWS = 5
+# Rarer categories than this share a place: all their columns are zero.
+_CATEGORY_NEEDS_ROWS = 2
+_MOST_CATEGORIES = 256
 
 
 @dataclass(frozen=True)
@@ -31,8 +38,13 @@ class Scaling:
     scale: NDArray[np.float64]
 
     @classmethod
-    def learn(cls, values: NDArray[Any], weight: NDArray[Any]) -> "Scaling":
-        """Weighted mean and standard deviation of what is not missing; a constant column is only shifted."""
+    def learn(cls, values: Any, weight: NDArray[Any]) -> "Scaling":
+        """Weighted mean and standard deviation of what is not missing; a constant column is only shifted.
+
+        Sparse columns keep their zeros: they are divided by the root mean square of their other values.
+        """
+        if sparse.issparse(values):
+            return cls(np.zeros(values.shape[1]), _nonzero_size(values))
         total, squares, count = (np.zeros(values.shape[1]) for _ in range(3))
         for rows, w in _pieces(values, weight):
             known = ~np.isnan(rows)
@@ -51,55 +63,128 @@ class Scaling:
         """Leave the columns as they are."""
         return cls(np.zeros(n_columns), np.ones(n_columns))
 
-    def select(self, columns: NDArray[np.intp]) -> "Scaling":
-        """Scaling of some of the columns."""
-        return Scaling(self.mean[columns], self.scale[columns])
-
 
 @dataclass(frozen=True)
 class Encoder:
-    """Turns rows of a table into design rows.
+    """Turns rows of a table into design rows; every attribute but ``offsets`` has one entry a design column.
 
     Attributes
     ----------
-    features : array of int
-        Input features that are read, group by group.
-    scaling : Scaling
-        Of those features.
+    feature : array of int
+        Feature of the table that the column is made of.
+    mean, scale : array of float
+        Of a column of values.
+    level : array of float
+        Category that a 0/1 column stands for (NaN: missing); not used elsewhere.
+    is_indicator, is_level : array of bool
+        Whether the column tells of missing values, or of one category.
     offsets : array of int
         Design columns ``offsets[g]`` to ``offsets[g + 1]`` make up group g.
     """
 
-    features: NDArray[np.intp]
-    scaling: Scaling
+    feature: NDArray[np.intp]
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    level: NDArray[np.float64]
+    is_indicator: NDArray[np.bool_]
+    is_level: NDArray[np.bool_]
     offsets: NDArray[np.intp]
 
     @classmethod
-    def learn(cls, X: NDArray[Any], weight: NDArray[Any], standardize: bool) -> "Encoder":
-        """Learn from training rows how to encode."""
-        n_features = X.shape[1]
-        scaling = Scaling.learn(X, weight) if standardize else Scaling.none(n_features)
-        return cls(np.arange(n_features), scaling, np.arange(n_features + 1))
+    def learn(
+        cls, X: Any, weight: NDArray[Any], groups: Sequence[NDArray[np.intp]], is_categorical: NDArray[np.bool_],
+        standardize: bool,
+    ) -> "Encoder":  # fmt: skip
+        """Learn from training rows how to encode; ``groups`` lists the features of each group."""
+        scaling = Scaling.learn(X, weight) if standardize else Scaling.none(X.shape[1])
+        n_missing = np.zeros(X.shape[1], dtype=int) if sparse.issparse(X) else _count_missing(X)
+        parts = []
+        sizes = []
+        for features in groups:
+            before = len(parts)
+            for k in features:
+                if is_categorical[k]:
+                    parts.extend((k, 0.0, 1.0, level, False, True) for level in _levels(_column(X, k)))
+                    continue
+                parts.append((k, scaling.mean[k], scaling.scale[k], np.nan, False, False))
+                if min(n_missing[k], X.shape[0] - n_missing[k]) >= _INDICATOR_NEEDS_ROWS:
+                    parts.append((k, 0.0, 1.0, np.nan, True, False))
+            sizes.append(len(parts) - before)
+        columns = [np.array(column) for column in zip(*parts, strict=True)]
+        return cls(columns[0].astype(np.intp), *columns[1:], offsets=np.append(0, np.cumsum(sizes)).astype(np.intp))
 
     def select(self, groups: NDArray[np.intp]) -> "Encoder":
         """The encoder of some of the groups."""
         columns = np.concatenate([np.arange(self.offsets[g], self.offsets[g + 1]) for g in groups] or [[]]).astype(np.intp)
         sizes = np.diff(self.offsets)[groups]
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        return Encoder(self.features[columns], self.scaling.select(columns), offsets)
+        fields = (self.feature, self.mean, self.scale, self.level, self.is_indicator, self.is_level)
+        return Encoder(*(field[columns] for field in fields), np.append(0, np.cumsum(sizes)).astype(np.intp))
 
-    def encode(self, X: NDArray[Any]) -> NDArray[np.float32]:
-        """Design rows, float32 and row-major."""
-        out = np.empty((X.shape[0], len(self.features)), dtype=np.float32)
-        whole = len(self.features) == X.shape[1] and np.array_equal(self.features, np.arange(X.shape[1]))
+    def encode(self, X: Any) -> Any:
+        """Design rows in float32: row-major, or CSR for a sparse table."""
+        if sparse.issparse(X):
+            picked = X[:, self.feature].tocsr().astype(np.float32)
+            return picked @ sparse.diags_array((1 / self.scale).astype(np.float32), format="csr")
+        out = np.empty((X.shape[0], len(self.feature)), dtype=np.float32)
+        plain = not (self.is_indicator.any() or self.is_level.any())
+        whole = len(self.feature) == X.shape[1] and np.array_equal(self.feature, np.arange(X.shape[1]))
         for start in range(0, len(out), _ROWS_AT_ONCE):
             piece = X[start : start + _ROWS_AT_ONCE]
-            values = piece if whole else piece[:, self.features]
-            out[start : start + _ROWS_AT_ONCE] = (values - self.scaling.mean) / self.scaling.scale
+            values = piece if whole else piece[:, self.feature]
+            place = out[start : start + _ROWS_AT_ONCE]
+            place[:] = (values - self.mean) / self.scale
+            missing = np.isnan(values)
+            if missing.any():
+                place[missing] = 0.0
+            if not plain:
+                place[:, self.is_indicator] = missing[:, self.is_indicator]
+                level = self.level[self.is_level]
+                found = (values[:, self.is_level] == level) | (missing[:, self.is_level] & np.isnan(level))
+                place[:, self.is_level] = found
         return out
 
+    def encode_dense(self, X: Any) -> NDArray[np.float32]:
+        """Design rows, row-major also for a sparse table."""
+        design = self.encode(X)
+        return np.ascontiguousarray(design.toarray()) if sparse.issparse(design) else design
 
-def _pieces(values: NDArray[Any], weight: NDArray[Any]) -> Any:
+
+def varying_features(X: Any) -> NDArray[np.bool_]:
+    """Which features have more than one value (missing counts as a value)."""
+    if sparse.issparse(X):
+        top, low = X.max(axis=0), X.min(axis=0)
+        return np.asarray(top.toarray() != low.toarray()).ravel()
+    first = X[0]
+    varies = np.zeros(X.shape[1], dtype=bool)
+    for start in range(0, len(X), _ROWS_AT_ONCE):
+        rows = X[start : start + _ROWS_AT_ONCE]
+        varies |= np.any((rows != first) & ~(np.isnan(rows) & np.isnan(first)), axis=0)
+    return varies
+
+
+def _nonzero_size(values: Any) -> NDArray[np.float64]:
+    squares = np.asarray(values.multiply(values).sum(axis=0), dtype=np.float64).ravel()
+    count = np.bincount(values.tocsr().indices, minlength=values.shape[1])
+    size = np.sqrt(squares / np.maximum(count, 1))
+    return np.where(size > 0, size, 1.0)
+
+
+def _count_missing(X: NDArray[Any]) -> NDArray[np.intp]:
+    return sum((np.isnan(X[i : i + _ROWS_AT_ONCE]).sum(axis=0) for i in range(0, len(X), _ROWS_AT_ONCE)), start=np.zeros(X.shape[1], dtype=np.intp))
+
+
+def _levels(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    levels, counts = np.unique(values, return_counts=True)
+    often = counts >= min(_CATEGORY_NEEDS_ROWS, counts.max())
+    common = np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES]
+    return levels[np.sort(common[often[common]])]
+
+
+def _column(X: Any, k: int) -> NDArray[np.float64]:
+    return np.asarray(X[:, [k]].toarray()).ravel() if sparse.issparse(X) else np.asarray(X[:, k], dtype=np.float64)
+
+
+def _pieces(values: NDArray[Any], weight: NDArray[Any]) -> Iterator[tuple[NDArray[np.float64], NDArray[Any]]]:
     for start in range(0, len(values), _ROWS_AT_ONCE):
         stop = start + _ROWS_AT_ONCE
         yield values[start:stop].astype(np.float64), weight[start:stop]

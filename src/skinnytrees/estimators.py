@@ -1,28 +1,34 @@
 """scikit-learn estimators: validate, encode, train, set attributes. The work is done elsewhere."""
 
+import copy
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, is_classifier
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d
+from sklearn.model_selection import check_cv
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, validate_data
 
 from skinnytrees.activations import ACTIVATIONS, Activation
-from skinnytrees.encoding import Encoder, Scaling
+from skinnytrees.encoding import Scaling, varying_features
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.state import Data, start_trees
+from skinnytrees.fitting import PathSettings, Problem, fit_path, fit_penalised
 from skinnytrees.losses import Loss, Multinomial, TargetScale, as_columns, regression_loss
 from skinnytrees.model import SoftTrees
 from skinnytrees.optimizers import OPTIMIZERS, SCHEDULES
 from skinnytrees.penalties import NoPenalty
+from skinnytrees.progress import ignore_report, print_report
 from skinnytrees.rows import Rows, merge_rows, split_rows
-from skinnytrees.training import EpochReport, TrainingSettings, train
+from skinnytrees.tables import Vocabulary, find_columns, is_frame, needs_vocabulary, read_costs, read_groups
+from skinnytrees.training import EpochReport, TrainingSettings
 
 _DEFAULTS: dict[str, Any] = {
     "n_estimators": 50,
@@ -50,8 +56,13 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         "penalty": [StrOptions({"path"}), HasMethods("thresholds"), None],
         "optimizer": [StrOptions(set(OPTIMIZERS)), HasMethods("begin")],
         "schedule": [StrOptions(set(SCHEDULES)), HasMethods("rates")],
+        "feature_costs": ["array-like", Mapping, None],
+        "feature_groups": ["array-like", Mapping, None],
+        "always_select": ["array-like", None],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "standardize": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "cv": ["cv_object"],
         "refit": ["boolean"],
         "callbacks": [list, tuple, None],
         "random_state": ["random_state"],
@@ -59,10 +70,15 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         "verbose": ["verbose"],
     }
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
     # --- what fit does -----------------------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any, sample_weight_val: Any) -> None:
-        loss, activation = self._loss(), _named(self.activation, ACTIVATIONS)
         rows = merge_rows(self._read_rows(X, y, sample_weight, reset=True))
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         if X_val is None and y_val is None:
@@ -70,28 +86,127 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         else:
             refuse_unless(X_val is not None and y_val is not None, "Give X_val and y_val both, or neither.")
             training, held_out = rows, self._read_rows(X_val, y_val, sample_weight_val, reset=False)
-        encoder = Encoder.learn(training.X, training.weight, self.standardize)
-        target = self._target_scale(training, loss)
-        data = _as_data(training, encoder, target)
-        validation = None if held_out is None else _as_data(held_out, encoder, target)
-        n_outputs = len(target.raw_shift)
-        trees = start_trees(data.X.shape[1], self._setting("n_estimators"), self._setting("max_depth"), n_outputs, rng)
-        reports = train(trees, data, encoder.offsets, self._training_settings(loss, activation), rng, validation)
-        self._adopt(SoftTrees.from_training(trees, encoder, activation, target), reports)
+        problem = self._problem(training)
+        if isinstance(self.penalty, str):
+            everything = rows if X_val is None else training.join(held_out)
+            fitted = fit_path(problem, everything, training, held_out, self._path_settings(problem, rows, rng), rng)
+            self.path_ = fitted.path
+            self._adopt(fitted.model, fitted.reports)
+        else:
+            settings = self._training_settings(problem.loss, problem.activation)
+            n_trees, depth = self._setting("n_estimators"), self._setting("max_depth")
+            self._adopt(*fit_penalised(problem, training, held_out, settings, n_trees, depth, rng))
 
     def _read_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Rows:
-        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset)
+        X = self._read_table(X, reset)
         Y = self._read_target(y, reset)
         check_consistent_length(X, Y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         refuse_unless(bool(weight.sum() > 0), "sample_weight is zero for every row. Give some rows a positive weight.")
         return Rows(X, Y, weight * self._class_weights(Y))
 
+    def _read_table(self, X: Any, reset: bool) -> Any:
+        """Numbers, whatever the user brought; a frame's words become category numbers."""
+        if reset:
+            self._vocabulary: Vocabulary | None = None
+        if is_frame(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            categorical = self._categorical_columns()
+            if reset and needs_vocabulary(X, categorical):
+                self._vocabulary = Vocabulary.learn(X, categorical)
+            if self._vocabulary is not None:
+                X = self._vocabulary.read(X)
+                return check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", estimator=self, input_name="X")
+        elif not reset and self._vocabulary is not None:
+            raise TypeError(
+                f"{type(self).__name__} was fitted on a frame with text or categories, but X is now a "
+                f"{type(X).__name__}. Pass a frame with the same columns."
+            )
+        return validate_data(
+            self, X, dtype=[np.float64, np.float32], order="C", accept_sparse="csr", reset=reset,
+            ensure_all_finite=True if sparse.issparse(X) else "allow-nan",
+        )  # fmt: skip
+
+    def _categorical_columns(self) -> set[int]:
+        if isinstance(self.categorical_features, str) or self.categorical_features is None:
+            return set()
+        names = getattr(self, "feature_names_in_", None)
+        return set(find_columns(self.categorical_features, self.n_features_in_, names, "categorical_features").tolist())
+
     def _hold_out(self, rows: Rows, rng: np.random.Generator) -> tuple[Rows, Rows | None]:
-        if self.validation_fraction is None:
+        if self.validation_fraction is None or self.cv is not None:
             return rows, None
         kept, held_out = split_rows(len(rows.Y), self.validation_fraction, rng, self._strata(rows.Y))
         return rows.take(kept), rows.take(held_out) if len(held_out) else None
+
+    def _problem(self, training: Rows) -> Problem:
+        n_features, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
+        loss = self._loss()
+        costs = np.ones(n_features) if self.feature_costs is None else read_costs(self.feature_costs, n_features, names)
+        always = find_columns([] if self.always_select is None else self.always_select, n_features, names, "always_select")
+        groups = read_groups(self.feature_groups, n_features, names)
+        price = np.array([costs[group].sum() for group in groups])
+        fixed = np.array([np.isin(group, always).any() for group in groups])
+        usable = np.isfinite(price)
+        refuse_unless(
+            not np.any(fixed & ~usable), "always_select names a column whose cost is infinite. Give it a finite cost."
+        )
+        varies = varying_features(training.X)
+        useful = usable & (fixed | np.array([varies[group].any() for group in groups]))
+        if isinstance(self.penalty, str):
+            usable = useful if useful.any() else usable
+        words = set() if self._vocabulary is None else set(self._vocabulary.words)
+        return Problem(
+            loss=loss,
+            activation=_named(self.activation, ACTIVATIONS),
+            n_outputs=self._n_outputs(training),
+            feature_groups=[group for group, used in zip(groups, usable, strict=True) if used],
+            price=price[usable],
+            fixed=fixed[usable],
+            is_categorical=np.isin(np.arange(n_features), sorted(words | self._categorical_columns())),
+            standardize=self.standardize,
+            target_scale=lambda rows: self._target_scale(rows, loss),
+        )
+
+    def _path_settings(self, problem: Problem, rows: Rows, rng: np.random.Generator) -> PathSettings:
+        budget = self._budget(problem)
+        folds = None
+        if self.cv is not None:
+            splitter = check_cv(self.cv, rows.Y[:, 0], classifier=is_classifier(self))
+            folds = list(splitter.split(np.zeros((len(rows.Y), 1)), rows.Y[:, 0]))
+        chosen = {"n_estimators": "n_trees", "max_depth": "depth", "learning_rate": "learning_rate",
+                  "max_epochs": "n_epochs", "batch_size": "batch_size", "l2": "l2"}  # fmt: skip
+        final = {field: getattr(self, name) for name, field in chosen.items() if not isinstance(getattr(self, name), str)}
+        return PathSettings(
+            budget=budget,
+            size_rule=self.size_rule,
+            refit=self.refit,
+            folds=folds,
+            final=final,
+            callbacks=tuple(self.callbacks or ()),
+            show=print_report if self.verbose else ignore_report,
+        )
+
+    def _budget(self, problem: Problem) -> float:
+        """The user's budget as a total price; it is met always, so one that cannot be met is refused."""
+        budget, n_features = self.feature_budget, self.n_features_in_
+        least = max(float(problem.price.min()), float(problem.price[problem.fixed].sum()))
+        if budget is None:
+            return float(problem.price.sum())
+        if self.feature_costs is None:
+            whole = isinstance(budget, Integral)
+            refuse_unless(
+                budget <= (n_features if whole else 1),
+                f"feature_budget={budget} asks for more columns than X has ({n_features}). Use a number up to {n_features}, or a "
+                "share such as 0.25.",
+            )
+            budget = budget if whole else max(1, int(budget * n_features + 1e-9))
+        refuse_unless(
+            budget >= least,
+            f"feature_budget={self.feature_budget} cannot be met: always_select, or the smallest group, already takes {least:g}. "
+            f"Use at least {least:g}.",
+        )
+        return float(budget)
 
     def _training_settings(self, loss: Loss, activation: Activation) -> TrainingSettings:
         penalty = NoPenalty() if self.penalty is None else self.penalty
@@ -120,13 +235,16 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return _DEFAULTS[name] if isinstance(value, str) else value
 
     def _adopt(self, model: SoftTrees, reports: list[EpochReport]) -> None:
+        self._adopt_model(model)
+        self.history_ = {name: np.array(column) for name, column in zip(EpochReport._fields, zip(*reports, strict=True), strict=True)}
+
+    def _adopt_model(self, model: SoftTrees) -> None:
         self.model_ = model
         self.support_ = np.zeros(self.n_features_in_, dtype=bool)
-        self.support_[model.encoder.features] = True
+        self.support_[model.encoder.feature] = True
         self.n_features_selected_ = int(self.support_.sum())
-        importance = np.bincount(model.encoder.features, model.column_norms() ** 2, self.n_features_in_) ** 0.5
+        importance = np.bincount(model.encoder.feature, model.column_norms() ** 2, self.n_features_in_) ** 0.5
         self.feature_importances_ = importance / max(importance.sum(), np.finfo(float).tiny)
-        self.history_ = {name: np.array(column) for name, column in zip(EpochReport._fields, zip(*reports), strict=True)}
 
     # --- what differs between classifier and regressor ----------------------------------------------------------------
 
@@ -142,15 +260,38 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _strata(self, Y: NDArray[np.float64]) -> NDArray[Any] | None:
         return None
 
+    def _n_outputs(self, rows: Rows) -> int:
+        raise NotImplementedError
+
     def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
         raise NotImplementedError
 
     # --- after fit --------------------------------------------------------------------------------------------------
 
+    def at(self, n_features: int) -> Any:
+        """The fitted estimator at another size of the path, without training.
+
+        Parameters
+        ----------
+        n_features : int
+            At most this many features: the largest size of the path that fits is taken.
+
+        Returns
+        -------
+        estimator
+            A fitted copy. Its model is the one that the path had at this size, trained on the training rows.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "path_"):
+            raise AttributeError(f"at() needs a path, but penalty={self.penalty!r} leaves none. Fit with penalty='path'.")
+        smaller = copy.copy(self)
+        entry = self.path_.find(n_features)
+        smaller._adopt_model(self.model_ if entry == self.path_.chosen else self.path_.models[entry])
+        return smaller
+
     def _raw(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return self.model_.raw(X)
+        return self.model_.raw(self._read_table(X, reset=False))
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
@@ -239,8 +380,9 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):  # type: ignore[misc
     def __init__(
         self, feature_budget=None, *, size_rule="best", n_estimators="auto", max_depth="auto", learning_rate="auto",
         max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path", optimizer="sgd",
-        schedule="constant", class_weight=None, standardize=True, validation_fraction=0.2, refit=True, callbacks=None,
-        random_state=None, n_jobs=None, verbose=0,
+        schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
+        categorical_features="from_dtype", class_weight=None, standardize=True, validation_fraction=0.2, cv=None, refit=True,
+        callbacks=None, random_state=None, n_jobs=None, verbose=0,
     ):  # type: ignore[no-untyped-def]  # fmt: skip
         self.feature_budget = feature_budget
         self.size_rule = size_rule
@@ -254,9 +396,14 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):  # type: ignore[misc
         self.penalty = penalty
         self.optimizer = optimizer
         self.schedule = schedule
+        self.feature_costs = feature_costs
+        self.feature_groups = feature_groups
+        self.always_select = always_select
+        self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.standardize = standardize
         self.validation_fraction = validation_fraction
+        self.cv = cv
         self.refit = refit
         self.callbacks = callbacks
         self.random_state = random_state
@@ -354,6 +501,9 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):  # type: ignore[misc
     def _strata(self, Y: NDArray[np.float64]) -> NDArray[Any] | None:
         return Y[:, 0]
 
+    def _n_outputs(self, rows: Rows) -> int:
+        return len(self.classes_)
+
     def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
         return TargetScale.none(len(self.classes_))
 
@@ -397,7 +547,8 @@ schedule, validation_fraction, refit, callbacks, random_state, n_jobs, verbose
     def __init__(
         self, feature_budget=None, *, loss="squared_error", size_rule="best", n_estimators="auto", max_depth="auto",
         learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path",
-        optimizer="sgd", schedule="constant", standardize=True, validation_fraction=0.2, refit=True, callbacks=None,
+        optimizer="sgd", schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
+        categorical_features="from_dtype", standardize=True, validation_fraction=0.2, cv=None, refit=True, callbacks=None,
         random_state=None, n_jobs=None, verbose=0,
     ):  # type: ignore[no-untyped-def]  # fmt: skip
         self.feature_budget = feature_budget
@@ -413,8 +564,13 @@ schedule, validation_fraction, refit, callbacks, random_state, n_jobs, verbose
         self.penalty = penalty
         self.optimizer = optimizer
         self.schedule = schedule
+        self.feature_costs = feature_costs
+        self.feature_groups = feature_groups
+        self.always_select = always_select
+        self.categorical_features = categorical_features
         self.standardize = standardize
         self.validation_fraction = validation_fraction
+        self.cv = cv
         self.refit = refit
         self.callbacks = callbacks
         self.random_state = random_state
@@ -474,6 +630,9 @@ schedule, validation_fraction, refit, callbacks, random_state, n_jobs, verbose
         self._loss().check_target(Y)
         return Y
 
+    def _n_outputs(self, rows: Rows) -> int:
+        return rows.Y.shape[1]
+
     def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
         if not self.standardize:
             return TargetScale.none(rows.Y.shape[1])
@@ -484,9 +643,3 @@ schedule, validation_fraction, refit, callbacks, random_state, n_jobs, verbose
 def _named(choice: Any, known: dict[str, Any]) -> Any:
     """The object behind a name, or the object itself."""
     return known[choice]() if isinstance(choice, str) else choice
-
-
-def _as_data(rows: Rows, encoder: Encoder, target: TargetScale) -> Data:
-    Y = ((rows.Y - target.shift) / target.scale).astype(np.float32)
-    weight = (rows.weight / rows.weight.mean()).astype(np.float32)
-    return Data(encoder.encode(rows.X), np.ascontiguousarray(Y), weight)

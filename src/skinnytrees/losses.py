@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numba import carray, types
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlogy
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels.compilation import function_argument, kernel, pointer, scalar_type
@@ -49,6 +50,9 @@ class Loss(Protocol):
     def check_target(self, y: NDArray[Any]) -> None:
         """Refuse targets that the loss is not made for."""
 
+    def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Loss of each row under a perfect prediction."""
+
 
 class CompiledLoss:
     """Base of the library's losses: a subclass brings ``fill`` and, where they differ, link, start and checks."""
@@ -70,6 +74,10 @@ class CompiledLoss:
 
     def check_target(self, y: NDArray[Any]) -> None:
         """Any finite number will do."""
+
+    def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Zero."""
+        return np.zeros(len(y))
 
     def value(self, y: ArrayLike, raw: ArrayLike) -> NDArray[Any]:
         """Loss of each row.
@@ -253,6 +261,10 @@ class Poisson(CompiledLoss):
         """Mean of the count."""
         return np.exp(raw)
 
+    def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Loss where the mean is the count itself."""
+        return (y - xlogy(y, y)).sum(axis=1)
+
     def check_target(self, y: NDArray[Any]) -> None:
         """Counts are not negative, and some are positive."""
         refuse_unless(
@@ -333,6 +345,10 @@ class UserLoss:
 
     def check_target(self, y: NDArray[Any]) -> None:
         """Leave that to the user's loss."""
+
+    def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Taken to be zero."""
+        return np.zeros(len(y))
 
     def evaluate(self, Y: NDArray[Any], F: NDArray[Any], G: NDArray[Any], row_loss: NDArray[Any]) -> None:
         """Fill gradient and value, both NaN after an error."""

@@ -12,6 +12,9 @@ from skinnytrees.kernels.state import Functions, Trees
 from skinnytrees.losses import SquaredError, TargetScale
 from skinnytrees.training import computing, evaluate
 
+# Rows encoded at once: bounds the memory that prediction needs.
+_ROWS_AT_ONCE = 1024
+
 
 @dataclass(frozen=True)
 class SoftTrees:
@@ -43,13 +46,17 @@ class SoftTrees:
         small.O[:] *= target.raw_scale.astype(small.O.dtype)
         return cls(encoder.select(np.flatnonzero(used)), small, target.raw_shift, activation)
 
-    def raw(self, X: NDArray[Any]) -> NDArray[np.float64]:
+    def raw(self, X: Any) -> NDArray[np.float64]:
         """Raw outputs (rows, outputs) for a table with all input features."""
         dtype = self.trees.flat.dtype
         # The loss plays no part in prediction, but the kernels' bundle has a place for one.
         functions = Functions(SquaredError().function(dtype), 0.0, self.activation.kernel(dtype), self.activation.theta)
+        out = np.empty((X.shape[0], len(self.base)))
         with computing():
-            return evaluate(self.trees, self.encoder.encode(X), functions) + self.base
+            for start in range(0, len(out), _ROWS_AT_ONCE):
+                design = self.encoder.encode_dense(X[start : start + _ROWS_AT_ONCE])
+                out[start : start + _ROWS_AT_ONCE] = evaluate(self.trees, design, functions) + self.base
+        return out
 
     def column_norms(self) -> NDArray[np.float64]:
         """Norm of each column's hyperplane weights."""

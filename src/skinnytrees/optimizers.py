@@ -3,18 +3,16 @@
 A schedule gives the rate of every step. An optimiser turns an ensemble into a function that runs one compiled epoch.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from skinnytrees.kernels.feature_space import adam_epoch, sgd_epoch
-from skinnytrees.kernels.state import Data, Functions, Groups, Schedule, Trees, Workspace, make_moments
-
-EpochFunction = Callable[[Data, Functions, Workspace, Schedule, NDArray[np.intp], int, float], float]
-
+from skinnytrees.kernels.sample_space import sample_space_epoch
+from skinnytrees.kernels.state import Data, Functions, Groups, Samples, Schedule, Trees, make_moments, make_workspace
 
 class RateSchedule(Protocol):
     """What training asks of a learning-rate schedule."""
@@ -78,12 +76,22 @@ class OneCycle:
         return learning_rate * np.where(done < self.warm_up, rising, falling)
 
 
+class Run(Protocol):
+    """Training under way: it owns whatever an optimiser remembers."""
+
+    def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
+        """One pass over the rows in this order; returns the summed loss."""
+
+    def sync(self) -> None:
+        """Bring the trees' weights up to date."""
+
+
 class Optimizer(Protocol):
     """What training asks of an optimiser."""
 
     has_prox: bool
 
-    def begin(self, trees: Trees, groups: Groups) -> EpochFunction:
+    def begin(self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float) -> Run:
         """Prepare to train these trees in place."""
 
 
@@ -101,16 +109,29 @@ class SGD:
     name: ClassVar[str] = "sgd"
     has_prox: ClassVar[bool] = True
 
-    def begin(self, trees: Trees, groups: Groups) -> EpochFunction:
+    def begin(self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float) -> Run:
         """Prepare to train these trees in place."""
+        return _FeatureSpaceSGD(trees, data, functions, groups, batch_size, l2)
 
-        def epoch(
-            data: Data, functions: Functions, work: Workspace, schedule: Schedule,
-            order: NDArray[np.intp], batch_size: int, l2: float,
-        ) -> float:  # fmt: skip
-            return float(sgd_epoch(trees, data, functions, work, groups, schedule, order, batch_size, l2))
 
-        return epoch
+@dataclass(frozen=True)
+class FixedSupportSGD:
+    """Plain gradient steps without a threshold: in sample space where there are more columns than rows.
+
+    Examples
+    --------
+    >>> from skinnytrees.optimizers import FixedSupportSGD
+    >>> FixedSupportSGD().has_prox
+    False
+    """
+
+    has_prox: ClassVar[bool] = False
+
+    def begin(self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float) -> Run:
+        """Prepare to train these trees in place."""
+        n_rows, n_columns = data.X.shape
+        kind = _SampleSpaceSGD if n_columns > n_rows or sparse.issparse(data.X) else _FeatureSpaceSGD
+        return kind(trees, data, functions, groups, batch_size, l2)
 
 
 @dataclass(frozen=True)
@@ -127,17 +148,69 @@ class Adam:
     name: ClassVar[str] = "adam"
     has_prox: ClassVar[bool] = False
 
-    def begin(self, trees: Trees, groups: Groups) -> EpochFunction:
+    def begin(self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float) -> Run:
         """Prepare to train these trees in place."""
-        moments = make_moments(trees)
+        return _FeatureSpaceAdam(trees, data, functions, groups, batch_size, l2)
 
-        def epoch(
-            data: Data, functions: Functions, work: Workspace, schedule: Schedule,
-            order: NDArray[np.intp], batch_size: int, l2: float,
-        ) -> float:  # fmt: skip
-            return float(adam_epoch(trees, data, functions, work, moments, schedule, order, batch_size, l2))
 
-        return epoch
+class _FeatureSpaceSGD:
+    def __init__(
+        self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float
+    ) -> None:
+        self.trees, self.data, self.functions, self.groups = trees, data, functions, groups
+        self.batch_size, self.l2 = batch_size, float(l2)
+        self.work = make_workspace(trees, batch_size, data.Y.shape[1], data.X.shape[1])
+
+    def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
+        return float(
+            sgd_epoch(
+                self.trees, self.data, self.functions, self.work, self.groups, schedule, order, self.batch_size, self.l2
+            )
+        )
+
+    def sync(self) -> None:
+        """Weights are always up to date."""
+
+
+class _FeatureSpaceAdam(_FeatureSpaceSGD):
+    def __init__(self, trees: Trees, *args: Any) -> None:
+        super().__init__(trees, *args)
+        self.moments = make_moments(trees)
+
+    def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
+        return float(
+            adam_epoch(
+                self.trees, self.data, self.functions, self.work, self.moments, schedule, order, self.batch_size, self.l2
+            )
+        )
+
+
+class _SampleSpaceSGD:
+    def __init__(
+        self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float
+    ) -> None:
+        self.trees, self.X, self.functions = trees, data.X, functions
+        self.batch_size, self.l2 = batch_size, float(l2)
+        gram = data.X @ data.X.T
+        Z = np.ascontiguousarray(data.X @ trees.W)
+        K = gram.toarray() if sparse.issparse(gram) else gram
+        self.samples = Samples(Z, np.ascontiguousarray(K, dtype=Z.dtype), np.zeros_like(Z))
+        self.data = Data(K[:0, :0], data.Y, data.weight)
+        self.work = make_workspace(trees, batch_size, data.Y.shape[1], len(Z))
+        self.shrinkage = 1.0
+
+    def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
+        loss, shrinkage = sample_space_epoch(
+            self.trees, self.data, self.functions, self.work, self.samples, schedule, order, self.batch_size, self.l2
+        )
+        self.shrinkage *= shrinkage
+        return float(loss)
+
+    def sync(self) -> None:
+        self.trees.W[:] *= self.trees.W.dtype.type(self.shrinkage)
+        self.trees.W[:] += self.X.T @ self.samples.A
+        self.samples.A[:] = 0
+        self.shrinkage = 1.0
 
 
 SCHEDULES: dict[str, type[Constant] | type[OneCycle]] = {kind.name: kind for kind in (Constant, OneCycle)}

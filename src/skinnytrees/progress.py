@@ -33,3 +33,13 @@ def _print_line(report: "EpochReport", n_epochs: int, every: int) -> None:
     done = report.epoch + 1
     if done % every == 0 or done == n_epochs:
         print(f"epoch {done:>4}/{n_epochs}  loss {report.loss:.4g}  features {report.n_features}", flush=True)
+
+
+def print_report(report: "EpochReport") -> None:
+    """One line a size of the path."""
+    validation = "" if report.val_loss != report.val_loss else f"  validation loss {report.val_loss:.4g}"
+    print(f"features {report.n_features:>6}  training loss {report.loss:.4g}{validation}", flush=True)
+
+
+def ignore_report(report: "EpochReport") -> None:
+    """Nothing."""

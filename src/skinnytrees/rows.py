@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 # Columns read to put rows in order; rows that agree in all of them are compared in full.
 _KEY_COLUMNS = 64
@@ -19,6 +20,11 @@ class Rows(NamedTuple):
     def take(self, rows: NDArray[np.intp]) -> "Rows":
         """Some of the rows."""
         return Rows(self.X[rows], self.Y[rows], self.weight[rows])
+
+    def join(self, other: "Rows") -> "Rows":
+        """These rows and others."""
+        X = sparse.vstack([self.X, other.X], format="csr") if sparse.issparse(self.X) else np.concatenate([self.X, other.X])
+        return Rows(X, np.concatenate([self.Y, other.Y]), np.concatenate([self.weight, other.weight]))
 
 
 def merge_rows(rows: Rows) -> Rows:
@@ -56,15 +62,28 @@ def merge_rows(rows: Rows) -> Rows:
 
 def _row_keys(values: Any) -> NDArray[np.uint64]:
     """One number a row, made of the bits of its values, the same wherever the row stands."""
-    bits = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
-    multipliers = np.random.default_rng(0).integers(1, 2**63, size=bits.shape[1], dtype=np.uint64) | np.uint64(1)
-    # The bits of round numbers end in zeros: fold the high half onto the low one before multiplying.
-    keys: NDArray[np.uint64] = ((bits ^ (bits >> np.uint64(32))) * multipliers).sum(axis=1, dtype=np.uint64)
+    multipliers = np.random.default_rng(0).integers(1, 2**63, size=values.shape[1], dtype=np.uint64) | np.uint64(1)
+    if sparse.issparse(values):
+        values = values.tocsr()
+        values.sum_duplicates()
+        products = _mixed_bits(values.data) * multipliers[values.indices]
+        running = np.append(np.uint64(0), np.cumsum(products, dtype=np.uint64))
+        keys = running[values.indptr[1:]] - running[values.indptr[:-1]]
+    else:
+        keys = (_mixed_bits(values) * multipliers).sum(axis=1, dtype=np.uint64)
     return keys ^ (keys >> np.uint64(29))
 
 
-def _rows_equal(values: NDArray[Any], left: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _mixed_bits(values: Any) -> NDArray[np.uint64]:
+    # Adding zero makes -0.0 the same as 0.0. The bits of round numbers end in zeros: fold the high half onto the low one.
+    bits = np.ascontiguousarray(values + 0.0, dtype=np.float64).view(np.uint64)
+    return bits ^ (bits >> np.uint64(32))
+
+
+def _rows_equal(values: Any, left: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.bool_]:
     a, b = values[left], values[right]
+    if sparse.issparse(values):
+        return np.asarray((a != b).sum(axis=1)).ravel() == 0
     return np.all((a == b) | ((a != a) & (b != b)), axis=1)
 
 

@@ -55,6 +55,7 @@ class TrainingSettings:
     optimizer: Optimizer = field(default_factory=SGD)
     schedule: RateSchedule = field(default_factory=Constant)
     callbacks: Sequence[Callback] = ()
+    sync_every_epoch: bool = True
     verbose: int = 0
 
     def functions(self, dtype: Any) -> Functions:
@@ -106,29 +107,36 @@ def train(
         When the loss is no longer finite.
     """
     reports: list[EpochReport] = []
-    n_rows, dtype = len(data.X), trees.flat.dtype
-    batch_size = min(settings.batch_size, n_rows)
-    steps_an_epoch = math.ceil(n_rows / batch_size)
-    functions = settings.functions(dtype)
-    groups = make_groups(offsets, trees.W.strides[0])
-    work = make_workspace(trees, batch_size, data.Y.shape[1])
-    run_epoch = settings.optimizer.begin(trees, groups)
+    functions = settings.functions(trees.flat.dtype)
     with computing(), progress_bar(settings.n_epochs, settings.verbose) as show, _keep_on_interrupt(trees) as keep:
-        for epoch in range(settings.n_epochs):
-            step = np.arange(epoch * steps_an_epoch + 1, (epoch + 1) * steps_an_epoch + 1)
-            eta = settings.schedule.rates(step, settings.n_epochs * steps_an_epoch, settings.learning_rate)
-            schedule = Schedule(eta, *settings.penalty.thresholds(step, eta))
-            order = rng.permutation(n_rows)
-            loss = run_epoch(data, functions, work, schedule, order, batch_size, settings.l2) / n_rows
-            _refuse_divergence(loss, trees, epoch, settings)
+        for epoch, (loss, lambda0, n_features) in enumerate(run_epochs(trees, data, offsets, settings, rng)):
             val_loss = math.nan if validation is None else mean_loss(trees, validation, functions)
-            lambda0 = float(settings.penalty.strength(step[-1]))
-            reports.append(EpochReport(epoch, loss, lambda0, int(groups.in_use.sum()), val_loss))
+            reports.append(EpochReport(epoch, loss, lambda0, n_features, val_loss))
             show(reports[-1])
             keep()
             if any([callback(reports[-1]) for callback in settings.callbacks]):
                 break
     return reports
+
+
+def run_epochs(
+    trees: Trees, data: Data, offsets: NDArray[np.intp], settings: TrainingSettings, rng: np.random.Generator
+) -> Iterator[tuple[float, float, int]]:
+    """Train in place; after every epoch give its mean loss, the penalty's strength and the number of groups in use."""
+    n_rows = data.X.shape[0]
+    batch_size = min(settings.batch_size, n_rows)
+    steps_an_epoch = math.ceil(n_rows / batch_size)
+    groups = make_groups(offsets, trees.W.strides[0])
+    run = settings.optimizer.begin(trees, data, settings.functions(trees.flat.dtype), groups, batch_size, settings.l2)
+    for epoch in range(settings.n_epochs):
+        step = np.arange(epoch * steps_an_epoch + 1, (epoch + 1) * steps_an_epoch + 1)
+        eta = settings.schedule.rates(step, settings.n_epochs * steps_an_epoch, settings.learning_rate)
+        schedule = Schedule(eta, *settings.penalty.thresholds(step, eta))
+        loss = run.epoch(schedule, rng.permutation(n_rows)) / n_rows
+        _refuse_divergence(loss, trees, epoch, settings)
+        if epoch == settings.n_epochs - 1 or settings.sync_every_epoch:
+            run.sync()
+        yield loss, float(settings.penalty.strength(step[-1])), int(groups.in_use.sum())
 
 
 def evaluate(trees: Trees, X: NDArray[Any], functions: Functions) -> NDArray[Any]:

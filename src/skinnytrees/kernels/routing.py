@@ -56,7 +56,17 @@ def ascend(S, reach, alive, n_trees, value, D):  # type: ignore[no-untyped-def]
                     worth[at + tree] = 0
                     gradient[at + tree] = 0
                 continue
-            for tree in range(n_trees):
-                difference = worth[left + tree] - worth[right + tree]
-                worth[at + tree] = worth[right + tree] + go[at + tree] * difference
-                gradient[at + tree] *= here[at + tree] * difference
+            _pass_up(
+                go[at : at + n_trees], here[at : at + n_trees], worth[left : left + n_trees],
+                worth[right : right + n_trees], worth[at : at + n_trees], gradient[at : at + n_trees],
+            )  # fmt: skip
+
+
+@kernel
+def _pass_up(go, here, left, right, worth, gradient):  # type: ignore[no-untyped-def]
+    # On slices, so that the compiler need not fear that one node's row overlaps another's: three times as fast.
+    for tree in range(go.shape[0]):
+        other = right[tree]
+        difference = left[tree] - other
+        worth[tree] = other + go[tree] * difference
+        gradient[tree] = gradient[tree] * here[tree] * difference

@@ -119,6 +119,14 @@ def make_moments(trees: Trees) -> Moments:
     return Moments(trees.copy(), np.zeros_like(flat), np.zeros_like(flat), np.zeros(1, dtype=np.int64))
 
 
+class Samples(NamedTuple):
+    """Wide data seen from its rows: Z = XW, K = XX', and A with W = shrinkage W0 + X'A."""
+
+    Z: NDArray[Any]
+    K: NDArray[Any]
+    A: NDArray[Any]
+
+
 class Workspace(NamedTuple):
     """Room for one batch; see the kernels for what each array holds when."""
 

@@ -1,0 +1,87 @@
+"""The accuracy-against-number-of-features curve that a fit leaves behind."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinnytrees.model import SoftTrees
+
+
+@dataclass(frozen=True)
+class FeaturePath:
+    """One entry for each size that the path visited, from all features down.
+
+    Attributes
+    ----------
+    n_features : array of int
+        Number of input features in use.
+    val_score : array of float
+        Share of the loss that the ensemble explains on held-out rows: 1 is perfect, 0 no better than predicting the
+        mean (for squared error this is R squared, for classes scikit-learn's D squared of the log loss).
+    val_score_se : array of float
+        Standard error of that score over the held-out rows.
+    train_loss : array of float
+        Mean training loss of the size's last epoch.
+    cost : array of float
+        Total cost of the features (their number, where no costs were given).
+    supports : list of arrays of int
+        The features.
+    models : list of SoftTrees
+        The ensemble at each size.
+    chosen : int
+        Entry of the size that was chosen.
+    """
+
+    n_features: NDArray[np.intp]
+    val_score: NDArray[np.float64]
+    val_score_se: NDArray[np.float64]
+    train_loss: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    supports: list[NDArray[np.intp]]
+    models: list[SoftTrees]
+    chosen: int
+
+    def __len__(self) -> int:
+        return len(self.n_features)
+
+    def find(self, n_features: int) -> int:
+        """Entry of the largest size with at most this many features."""
+        fits = np.flatnonzero(self.n_features <= n_features)
+        if len(fits) == 0:
+            raise ValueError(
+                f"The path has no model with {n_features} features; the smallest has {self.n_features.min()}. Ask for at least "
+                "that many."
+            )
+        return int(fits[0])
+
+    def to_frame(self) -> Any:
+        """The curve as a pandas frame, one row a size.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_frame() needs pandas: pip install 'skinnytrees[frames]'.") from error
+        columns = ("n_features", "val_score", "val_score_se", "train_loss", "cost")
+        return pd.DataFrame({name: getattr(self, name) for name in columns})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw validation score against number of features, the chosen size marked.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from skinnytrees.plots import plot_path
+
+        return plot_path(self, ax)

@@ -1,0 +1,303 @@
+"""The dense-to-sparse path: one run from all features down to one, the choice of a size, the final ensemble.
+
+This is the budgeted form of the paper's problem (1): the support's size is scheduled instead of hoped for. Two
+phases lead down. *Screening* trains a small ensemble by plain gradient steps and keeps the groups of largest norm; it
+is cheap even for 100,000 columns. *Pruning* takes over when few groups are left and there are rows enough: a larger
+ensemble, of which those groups stay whose removal would raise the training loss most. Removal cost does not depend on
+a column's scale and repairs what norms get wrong (``benchmarks/path_rules.py`` has the measurements).
+
+Arrays in, arrays out; tables and estimators are not known here.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from skinnytrees.activations import Activation
+from skinnytrees.exceptions import DivergenceError
+from skinnytrees.kernels.importance import losses_without
+from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace, start_trees, view_trees
+from skinnytrees.losses import Loss, evaluate_loss
+from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
+from skinnytrees.training import TrainingSettings, evaluate, run_epochs
+
+# Fewer training rows than this cannot tell a large ensemble's removal costs from noise: screening goes all the way.
+PRUNING_NEEDS_ROWS = 300
+# Pruning starts at this many groups.
+PRUNING_STARTS_AT = 100
+# From here on down every size is visited.
+EVERY_SIZE_BELOW = 16
+_RATIO = 0.75
+# A size counts as no worse than the best when its excess loss, paired over rows, is within this many standard errors.
+NOISE = 2.0
+# Rows on which removal costs are measured.
+_COST_ROWS = 2000
+_PIECE = 64
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an ensemble is made and trained at a fixed support; ``n_copies`` of them are averaged."""
+
+    n_trees: int
+    depth: int
+    learning_rate: float
+    l2: float
+    n_epochs: int
+    batch_size: int
+    optimizer: Optimizer
+    schedule: RateSchedule
+    n_copies: int = 1
+
+
+@dataclass(frozen=True)
+class PathRules:
+    """Everything the path does that depends on the size of the data."""
+
+    screen: Recipe
+    screen_stage_epochs: int
+    prune: Recipe
+    prune_stage: Recipe
+    prune_from: int
+    grown: Recipe
+    averaged: Recipe
+
+    def final(self, n_rows: int, n_columns: int) -> tuple[Recipe, ...]:
+        """Recipes to try for the final ensemble: a large one where rows allow it, averaged small ones where they do not."""
+        if n_columns > n_rows:
+            return (self.averaged,)
+        return (self.grown,) if n_rows >= PRUNING_NEEDS_ROWS else (self.averaged, self.grown)
+
+
+def path_rules(n_rows: int, **chosen: Any) -> PathRules:
+    """The rules that hold for data of this size; ``chosen`` overrides fields of the final ensemble's recipe.
+
+    Beyond about 5,000 rows an epoch has steps enough, so the number of epochs falls as 1 / rows.
+    """
+    many = n_rows >= PRUNING_NEEDS_ROWS
+    batch_size = chosen.get("batch_size") or (16 if n_rows <= 1000 else 64 if n_rows <= 20_000 else 256)
+
+    def epochs(at_most: int) -> int:
+        return max(2, round(at_most * min(1.0, 5000 / n_rows)))
+
+    adam: dict[str, Any] = {"batch_size": max(batch_size, 32), "optimizer": Adam(), "schedule": OneCycle()}
+    sgd: dict[str, Any] = {"batch_size": batch_size, "optimizer": FixedSupportSGD(), "schedule": Constant()}
+    screen = Recipe(20, 2, 0.3, 0.1, epochs(10), **sgd)
+    prune = Recipe(50, 4, 0.02, 0.3, epochs(30), **adam)
+    prune_stage = Recipe(50, 4, 0.01, 0.3, epochs(6), **{**adam, "schedule": OneCycle(warm_up=0.1)})
+    grown = _override(Recipe(100, 4, 0.02, 0.3, epochs(50), **adam), chosen)
+    averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=5), chosen)
+    return PathRules(
+        screen, epochs(4), prune, prune_stage, PRUNING_STARTS_AT if many else 0, grown, averaged
+    )
+
+
+def _override(recipe: Recipe, chosen: dict[str, Any]) -> Recipe:
+    return Recipe(**{**vars(recipe), **{name: value for name, value in chosen.items() if value is not None}})
+
+
+class Groups(NamedTuple):
+    """Groups of design columns and what they cost.
+
+    Group g is made of the columns ``offsets[g]`` to ``offsets[g + 1]``, costs ``price[g]`` and, where ``fixed[g]``, is
+    never removed.
+    """
+
+    offsets: NDArray[np.intp]
+    price: NDArray[np.float64]
+    fixed: NDArray[np.bool_]
+
+    def columns(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Design columns of some groups."""
+        runs = [np.arange(self.offsets[g], self.offsets[g + 1]) for g in groups]
+        return np.concatenate(runs) if runs else np.zeros(0, dtype=np.intp)
+
+    def take(self, groups: NDArray[np.intp]) -> "Groups":
+        """Some of the groups."""
+        offsets = np.append(0, np.cumsum(np.diff(self.offsets)[groups]))
+        return Groups(offsets.astype(np.intp), self.price[groups], self.fixed[groups])
+
+
+class PathPoint(NamedTuple):
+    """The ensemble at one size of the path, on the design columns of its groups."""
+
+    groups: NDArray[np.intp]
+    trees: Trees
+    train_loss: float
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Loss and activation, and what can be done with them."""
+
+    loss: Loss
+    activation: Activation
+
+    @property
+    def functions(self) -> Functions:
+        """Compiled loss and activation."""
+        return TrainingSettings(self.loss, self.activation, 1, 1, 1.0, 0.0).functions(np.float32)
+
+    def train(self, trees: Trees, data: Data, recipe: Recipe, rng: np.random.Generator, n_epochs: int | None = None) -> float:
+        """Train in place at a fixed support and return the last epoch's mean loss.
+
+        A rate that makes the loss overflow is cut until it does not: the path has to arrive on any data.
+        """
+        start = trees.flat.copy()
+        rate = recipe.learning_rate
+        while True:
+            settings = TrainingSettings(
+                self.loss, self.activation, n_epochs or recipe.n_epochs, recipe.batch_size, rate, recipe.l2,
+                optimizer=recipe.optimizer, schedule=recipe.schedule, sync_every_epoch=False,
+            )  # fmt: skip
+            loss = np.nan
+            try:
+                for loss, _, _ in run_epochs(trees, data, np.array([0, trees.W.shape[0]]), settings, rng):
+                    pass
+                return float(loss)
+            except DivergenceError:
+                if rate < 1e-6 * recipe.learning_rate:
+                    raise
+                trees.flat[:] = start
+                rate /= 4
+
+    def start(self, data: Data, n_outputs: int, recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
+        """A new ensemble, trained; copies are averaged into one."""
+        copies, losses = [], []
+        for _ in range(recipe.n_copies):
+            trees = start_trees(data.X.shape[1], recipe.n_trees, recipe.depth, n_outputs, rng)
+            losses.append(self.train(trees, data, recipe, rng))
+            copies.append(trees)
+        return average(copies), float(np.mean(losses))
+
+    def row_losses(self, trees: Trees, data: Data) -> NDArray[np.float64]:
+        """Loss of every row."""
+        F, functions = raw_outputs(trees, data.X, self.functions), self.functions
+        return evaluate_loss(functions.loss, functions.loss_parameter, F, data.Y)[0].astype(np.float64)
+
+    def removal_costs(self, trees: Trees, data: Data, groups: Groups) -> NDArray[np.float64]:
+        """Summed training loss without each group."""
+        some = Data(*(np.ascontiguousarray(part[:: -(-len(part) // _COST_ROWS)]) for part in data))
+        out = np.empty(len(groups.price))
+        work = make_workspace(trees, _PIECE, data.Y.shape[1], 0)
+        losses_without(trees, some, self.functions, work, groups.offsets, out)
+        return out
+
+
+def trace_path(
+    data: Data, groups: Groups, n_outputs: int, budgets: NDArray[np.float64], trainer: Trainer, rules: PathRules,
+    rng: np.random.Generator,
+) -> Iterator[PathPoint]:  # fmt: skip
+    """Shrink from all groups to the last one, giving a point for each of the falling ``budgets``."""
+    alive = np.arange(len(groups.price))
+    trees: Trees | None = None
+    pruning = False
+    for budget in budgets:
+        if trees is not None:
+            here = groups.take(alive)
+            worth = trainer.removal_costs(trees, data, here) if pruning else _norms(trees, here)
+            kept = keep_worthiest(worth, here, budget)
+            trees, data = trees.select(here.columns(kept)), Data(take_columns(data.X, here.columns(kept)), *data[1:])
+            alive = alive[kept]
+        if not pruning and len(alive) <= rules.prune_from and not sparse.issparse(data.X):
+            pruning = True
+            trees, loss = trainer.start(data, n_outputs, rules.prune, rng)
+        elif trees is None:
+            trees, loss = trainer.start(data, n_outputs, rules.screen, rng)
+        elif pruning:
+            loss = trainer.train(trees, data, rules.prune_stage, rng)
+        else:
+            loss = trainer.train(trees, data, rules.screen, rng, rules.screen_stage_epochs)
+        yield PathPoint(alive, trees.copy(), loss)
+
+
+def falling_budgets(groups: Groups, wanted: float) -> NDArray[np.float64]:
+    """Total prices to visit: geometric, then every size, the wanted budget among them, down to the least possible."""
+    total = groups.price.sum()
+    least = max(groups.price[groups.fixed].sum(), groups.price.min())
+    unit = total / len(groups.price)
+    fine = unit * np.arange(1, EVERY_SIZE_BELOW + 1)
+    n_coarse = max(0, int(np.log(fine[-1] / total) / np.log(_RATIO)))
+    coarse = total * _RATIO ** np.arange(n_coarse + 1)
+    if np.all(groups.price == np.round(groups.price)):
+        coarse, fine = np.floor(coarse), np.floor(fine)
+    grid = np.concatenate([coarse, fine, [total, least, wanted]])
+    return np.unique(grid[(grid >= least) & (grid <= total)])[::-1]
+
+
+def keep_worthiest(worth: NDArray[np.float64], groups: Groups, budget: float) -> NDArray[np.intp]:
+    """Groups to keep within the budget: fixed ones first, then by worth for the price while they fit; at least one."""
+    gain = worth - worth.min()
+    order = np.lexsort((-gain / groups.price, ~groups.fixed))
+    if np.all(groups.price == groups.price[0]):
+        n_kept = int(budget / groups.price[0] + 1e-9)
+        return np.sort(order[: max(n_kept, 1)])
+    kept, spent = [], 0.0
+    for g in order:
+        if spent + groups.price[g] <= budget * (1 + 1e-12):
+            kept.append(g)
+            spent += groups.price[g]
+    return np.sort(np.array(kept, dtype=np.intp))
+
+
+def choose_point(row_losses: NDArray[np.float64], weight: NDArray[np.float64], rule: str) -> int:
+    """Which of the points, ordered from large to small, to take, given each one's loss on every held-out row.
+
+    Losses are compared in pairs, row by row: that noise is far smaller than the noise of either mean, and it tells data
+    on which a smaller model is truly better from data on which twenty rows cannot say.
+    """
+    mean = np.average(row_losses, axis=1, weights=weight)
+    best = int(np.argmin(mean))
+    excess = row_losses - row_losses[best]
+    share = weight / weight.sum()
+    noise = np.sqrt(((excess - (excess @ share)[:, None]) ** 2) @ share**2)
+    rules: dict[str, Callable[[], int]] = {
+        "best": lambda: int(np.flatnonzero(excess @ share <= NOISE * noise)[0]),
+        "one_se": lambda: int(np.flatnonzero(excess @ share <= noise)[-1]),
+        "full": lambda: 0,
+    }
+    return rules[rule]()
+
+
+def average(copies: list[Trees]) -> Trees:
+    """One ensemble whose output is the mean of the copies' outputs."""
+    if len(copies) == 1:
+        return copies[0]
+    n, n_columns = len(copies), copies[0].W.shape[0]
+    n_trees, n_outputs = copies[0].n_trees, copies[0].O.shape[1]
+
+    def side_by_side(parts: list[NDArray[Any]], rows: int) -> NDArray[Any]:
+        return np.concatenate([part.reshape(rows, -1, n_trees) for part in parts], axis=2).reshape(rows, -1)
+
+    W = side_by_side([trees.W for trees in copies], n_columns)
+    b = side_by_side([trees.b for trees in copies], 1)
+    leaves = side_by_side([np.ascontiguousarray(trees.O.T) / n for trees in copies], n_outputs)
+    flat = np.concatenate([W.ravel(), b.ravel(), leaves.T.ravel()])
+    return view_trees(flat, n_columns, W.shape[1], leaves.T.shape)
+
+
+def raw_outputs(trees: Trees, X: Any, functions: Functions) -> NDArray[Any]:
+    """Outputs of the ensemble; a sparse X is multiplied as it is."""
+    if not sparse.issparse(X):
+        return evaluate(trees, X, functions)
+    Z = np.ascontiguousarray(X @ trees.W)
+    identity = np.eye(Z.shape[1], dtype=Z.dtype)
+    flat = np.concatenate([identity.ravel(), trees.b, trees.O.ravel()])
+    return evaluate(view_trees(flat, Z.shape[1], Z.shape[1], trees.O.shape), Z, functions)
+
+
+def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
+    """Some columns; sparse data becomes dense when its columns are no more than its rows."""
+    X = X[:, columns]
+    if not sparse.issparse(X):
+        return np.ascontiguousarray(X)
+    return X.tocsr() if X.shape[1] > X.shape[0] else np.ascontiguousarray(X.toarray())
+
+
+def _norms(trees: Trees, groups: Groups) -> NDArray[np.float64]:
+    squares = np.einsum("kj,kj->k", trees.W, trees.W, dtype=np.float64)
+    return np.sqrt(np.add.reduceat(squares, groups.offsets[:-1]))

@@ -1,0 +1,229 @@
+"""Epochs, reports and the ways to stop: callbacks, Ctrl-C, divergence."""
+
+import importlib.util
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from reference import Ensemble, loss_and_gradient, predict, random_data, random_trees, single_columns
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from skinnytrees.activations import Sigmoid
+from skinnytrees.exceptions import DivergenceError
+from skinnytrees.kernels.state import Data, Trees
+from skinnytrees.losses import SquaredError
+from skinnytrees.optimizers import SGD, Adam, Constant
+from skinnytrees.penalties import GroupL0
+from skinnytrees.training import TrainingSettings, train
+
+SETTINGS = TrainingSettings(
+    SquaredError(), Sigmoid(), n_epochs=6, batch_size=8, learning_rate=0.1, l2=0.1, penalty=GroupL0(0.05, rate=0.1)
+)
+
+
+def small_problem():
+    """An ensemble, and 30 rows to train it on: four steps an epoch."""
+    rng = np.random.default_rng(1)
+    return random_trees(4, 1, rng, dtype=np.float32), random_data(SquaredError(), 30, 4, 1, rng, np.float32)
+
+
+def run(seed=0, validation=None, **changes):
+    """Train the small ensemble; returns it with the reports."""
+    trees, data = small_problem()
+    settings = replace(SETTINGS, **changes)
+    return trees, train(trees, data, single_columns(4), settings, np.random.default_rng(seed), validation)
+
+
+# ------------------------------------------------------------------------------------------------ reports
+
+
+def test_every_epoch_is_run_and_reported_once_to_every_callback():
+    seen, also_seen = [], []
+    _, reports = run(callbacks=[seen.append, also_seen.append])
+    assert [report.epoch for report in reports] == list(range(6))
+    assert seen == also_seen == reports
+
+
+def test_report_tells_the_penalty_of_the_last_step_and_the_features_in_use():
+    trees, reports = run()
+    steps = 4 * np.arange(1, 7)
+    np.testing.assert_allclose([report.lambda0 for report in reports], 0.05 * (1 - np.exp(-0.1 * steps)))
+    assert reports[-1].n_features == trees.W.any(axis=1).sum()
+    assert all(math.isnan(report.val_loss) for report in reports)
+
+
+def test_validation_loss_is_the_weighted_mean_over_the_validation_rows():
+    validation = random_data(SquaredError(), 100, 4, 1, np.random.default_rng(2), np.float32)
+    trees, reports = run(validation=validation)
+    outputs = predict(Ensemble.of(trees), validation.X, SETTINGS.activation)
+    row_loss, _ = loss_and_gradient(SquaredError(), outputs, validation.Y)
+    assert reports[-1].val_loss == pytest.approx(np.average(row_loss, weights=validation.weight), rel=1e-5)
+
+
+def test_watching_validation_rows_does_not_change_training():
+    validation = random_data(SquaredError(), 100, 4, 1, np.random.default_rng(2), np.float32)
+    np.testing.assert_array_equal(run(validation=validation)[0].flat, run()[0].flat)
+
+
+# ------------------------------------------------------------------------------------------------ stopping
+
+
+def test_callback_stops_training_after_its_epoch():
+    others = []
+    trees, reports = run(callbacks=[lambda report: report.epoch == 2, others.append])
+    assert len(reports) == 3
+    assert len(others) == 3, "the other callbacks hear of the last epoch too"
+    np.testing.assert_array_equal(trees.flat, run(n_epochs=3)[0].flat)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_after_an_epoch_keeps_its_weights_and_warns():
+    with pytest.warns(UserWarning, match="interrupted"):
+        trees, reports = run(callbacks=[lambda report: report.epoch == 2 and interrupt()])
+    assert len(reports) == 3
+    np.testing.assert_array_equal(trees.flat, run(n_epochs=3)[0].flat)
+
+
+@dataclass(frozen=True)
+class InterruptedSchedule(Constant):
+    """Ctrl-C arrives in an epoch that has already moved the weights."""
+
+    trees: Trees
+    finished_steps: int
+
+    def rates(self, step, n_steps, learning_rate):
+        if step[0] > self.finished_steps:
+            self.trees.flat[:] = 99
+            raise KeyboardInterrupt
+        return super().rates(step, n_steps, learning_rate)
+
+
+def interrupted_run(finished_epochs):
+    trees, data = small_problem()
+    settings = replace(SETTINGS, schedule=InterruptedSchedule(trees, 4 * finished_epochs))
+    return trees, train(trees, data, single_columns(4), settings, np.random.default_rng(0))
+
+
+def test_ctrl_c_within_an_epoch_goes_back_to_the_last_finished_one():
+    with pytest.warns(UserWarning, match="last finished epoch"):
+        trees, reports = interrupted_run(finished_epochs=2)
+    assert len(reports) == 2
+    np.testing.assert_array_equal(trees.flat, run(n_epochs=2)[0].flat)
+
+
+def test_ctrl_c_before_the_first_epoch_is_over_stops_as_usual():
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_run(finished_epochs=0)
+
+
+def test_error_in_a_callback_reaches_the_user():
+    def fail(report):
+        raise LookupError("from the callback")
+
+    with pytest.raises(LookupError, match="from the callback"):
+        run(callbacks=[fail])
+
+
+@pytest.mark.parametrize("optimizer", [SGD(), Adam()], ids=lambda optimizer: optimizer.name)
+def test_divergence_is_an_error_that_names_the_learning_rate(optimizer):
+    with pytest.raises(DivergenceError, match=r"epoch \d+.*learning_rate=1e\+30 is too large"):
+        run(learning_rate=1e30, optimizer=optimizer)
+
+
+# ------------------------------------------------------------------------------------------------ repeatability
+
+
+@pytest.mark.parametrize("optimizer", [SGD(), Adam()], ids=lambda optimizer: optimizer.name)
+def test_same_seed_gives_the_same_bits_and_another_seed_does_not(optimizer):
+    first, again, other = (run(seed, optimizer=optimizer)[0].flat for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_batch_larger_than_the_table_is_the_full_batch():
+    exact, larger = run(batch_size=30), run(batch_size=10**9)
+    np.testing.assert_array_equal(exact[0].flat, larger[0].flat)
+    assert [report.loss for report in exact[1]] == [report.loss for report in larger[1]]
+
+
+def test_result_does_not_depend_on_the_number_of_blas_threads():
+    """The products are large enough for BLAS to cut them for two threads if it may."""
+
+    def trained():
+        rng = np.random.default_rng(3)
+        trees = random_trees(300, 2, rng, n_trees=20, depth=3, dtype=np.float32)
+        data = random_data(SquaredError(), 500, 300, 2, rng, np.float32)
+        settings = replace(SETTINGS, n_epochs=2, batch_size=250, learning_rate=0.01)
+        train(trees, data, single_columns(300), settings, rng)
+        return trees.flat
+
+    results = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            results.append(trained())
+    np.testing.assert_array_equal(*results)
+
+
+def blas_threads() -> list[int]:
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_users_number_of_blas_threads_comes_back_after_training():
+    within = []
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        run(callbacks=[lambda report: within.extend(blas_threads())])
+        assert blas_threads() == before
+    assert set(within) == {1}
+
+
+def test_training_moves_nothing_but_the_trees():
+    rng = np.random.default_rng(4)
+    trees, data = random_trees(4, 1, rng), random_data(SquaredError(), 30, 4, 1, rng)
+    before = Data(*(part.copy() for part in data))
+    train(trees, data, single_columns(4), SETTINGS, rng)
+    for ours, theirs in zip(data, before, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+# ------------------------------------------------------------------------------------------------ progress
+
+
+@pytest.fixture
+def without_tqdm(monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *rest: None if name == "tqdm" else find_spec(name, *rest)
+    )
+
+
+@pytest.mark.usefixtures("without_tqdm")
+@pytest.mark.parametrize(("verbose", "n_lines"), [(0, 0), (1, 20), (2, 40)])
+def test_progress_is_plain_lines_without_tqdm(capsys, verbose, n_lines):
+    _, reports = run(verbose=verbose, n_epochs=40)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == n_lines
+    if lines:
+        assert "40/40" in lines[-1]
+        assert f"{reports[-1].loss:.4g}" in lines[-1]
+        assert lines[-1].endswith(f"features {reports[-1].n_features}")
+
+
+def test_progress_is_a_bar_with_tqdm(capsys):
+    pytest.importorskip("tqdm")
+    _, reports = run(verbose=1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "6/6" in err
+    assert f"features={reports[-1].n_features}" in err
+
+
+def test_nothing_is_printed_by_default(capsys):
+    run()
+    capsys.readouterr()  # the first fit of a process may say that it compiles
+    run()
+    assert capsys.readouterr() == ("", "")
