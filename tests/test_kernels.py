@@ -13,7 +13,7 @@ from skinnytrees.kernels.blas import add_product, add_product_ta, add_product_tb
 from skinnytrees.kernels.feature_space import batch_gradients
 from skinnytrees.kernels.state import Data, make_groups, make_workspace, start_trees, view_trees
 from skinnytrees.losses import Huber, Multinomial, Poisson, SquaredError
-from skinnytrees.optimizers import SGD, Adam
+from skinnytrees.optimizers import SGD, Adam, FixedSupportSGD
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty
 from skinnytrees.training import TrainingSettings, evaluate, mean_loss, train
 
@@ -131,6 +131,25 @@ def test_proximal_training_follows_algorithm_1(penalty, offsets, dtype, toleranc
 def test_adam_follows_its_definition(dtype, tolerance):
     ours, theirs, _ = train_both(NoPenalty(), np.arange(7), Adam(), dtype)
     assert relative_error(ours.flat, theirs.flat()) < tolerance
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-10), (np.float32, 2e-5)])
+@pytest.mark.parametrize("n_columns", [10, 60], ids=["feature space", "sample space"])
+@pytest.mark.parametrize("sync_every_epoch", [True, False])
+def test_training_at_a_fixed_support_takes_plain_gradient_steps(dtype, tolerance, n_columns, sync_every_epoch):
+    rng = np.random.default_rng(6)
+    trees, data = (
+        random_trees(n_columns, 2, rng, dtype=dtype),
+        random_data(SquaredError(), 30, n_columns, 2, rng, dtype),
+    )
+    settings = settings_of(n_epochs=4, batch_size=8, learning_rate=0.1, l2=0.3, sync_every_epoch=sync_every_epoch)
+    exact = Data(*(part.astype(np.float64) for part in data))
+    offsets = single_columns(n_columns)
+    theirs, losses = reference.train(Ensemble.of(trees), exact, offsets, settings, np.random.default_rng(7))
+    settings = replace(settings, optimizer=FixedSupportSGD())
+    reports = train(trees, data, offsets, settings, np.random.default_rng(7))
+    assert relative_error(trees.flat, theirs.flat()) < tolerance
+    np.testing.assert_allclose([report.loss for report in reports], losses, rtol=tolerance)
 
 
 @EVERY_LOSS

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from reference import prox
+from scipy import sparse
 
 from skinnytrees.kernels.prox import proximal_step, threshold_group
 from skinnytrees.kernels.state import make_groups
@@ -126,6 +127,11 @@ def test_one_cycle_stays_within_the_full_rate_and_peaks_at_the_end_of_the_warm_u
     assert (np.diff(rate[done >= warm_up]) < 0).all()
 
 
+def test_one_cycle_begins_peaks_and_ends_where_it_says():
+    rate = OneCycle(warm_up=0.25, start=0.1, end=0.01).rates(np.arange(1, 102), 101, 2.0)
+    np.testing.assert_allclose(rate[[0, 25, 100]], [0.2, 2.0, 0.02])
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES.values())
 def test_rates_asked_epoch_by_epoch_are_those_of_the_whole(schedule):
     whole = schedule().rates(np.arange(1, 13), 12, 0.3)
@@ -186,6 +192,20 @@ def test_merged_rows_are_distinct_and_hold_every_rows_weight(rows):
     merged = merge_rows(rows)
     assert len(merged.X) == len(expected)
     assert {str((x, y)): weight for x, y, weight in zip(*merged, strict=True)} == expected
+
+
+def test_rows_that_differ_in_the_sign_of_zero_are_equal():
+    merged = merge_rows(Rows(np.array([[0.0], [-0.0]]), np.array([[-0.0], [0.0]]), np.ones(2)))
+    assert merged.weight.tolist() == [2]
+
+
+@given(seeds)
+def test_sparse_rows_are_merged_as_dense_ones_are(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, size=(12, 3)) * rng.integers(-1, 2, size=(12, 3)).astype(float)
+    rows = Rows(X, rng.integers(0, 2, size=(12, 1)).astype(float), rng.integers(0, 3, size=12).astype(float))
+    merged = merge_rows(rows._replace(X=sparse.csr_array(X)))
+    assert_same(merged._replace(X=merged.X.toarray()), merge_rows(rows))
 
 
 @given(seeds)

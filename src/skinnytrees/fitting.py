@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +23,11 @@ from skinnytrees.path import (
     choose_point,
     falling_budgets,
     keep_worthiest,
+    group_norms,
     path_rules,
+    prune,
+    screen,
     take_columns,
-    trace_path,
 )
 from skinnytrees.rows import Rows
 from skinnytrees.training import Callback, EpochReport, TrainingSettings, computing, train
@@ -110,8 +112,8 @@ def fit_path(
     with computing():
         fold_losses = None if settings.folds is None else _fold_losses(problem, rows, settings, rng)
         walk = Walk.along(problem, training, held_out, settings, rng)
-        losses, weight = (walk.losses, None if held_out is None else held_out.weight) if fold_losses is None else fold_losses
-        fits = [i for i, point in enumerate(walk.points) if problem.price[point.groups].sum() <= settings.budget * (1 + 1e-9)]
+        losses, weight = fold_losses or (walk.all_losses, None if held_out is None else held_out.weight)
+        fits = walk.within_budget(walk.points)
         if losses is None:
             chosen = fits[0]
         else:
@@ -132,9 +134,10 @@ class Walk:
     problem: Problem
     prepared: Prepared
     validation: Data | None
-    points: list[PathPoint]
-    losses: NDArray[np.float64] | None
-    reports: list[EpochReport]
+    settings: PathSettings
+    points: list[PathPoint] = field(default_factory=list)
+    losses: list[NDArray[np.float64]] = field(default_factory=list)
+    reports: list[EpochReport] = field(default_factory=list)
     interrupted: bool = False
 
     @classmethod
@@ -143,27 +146,72 @@ class Walk:
     ) -> "Walk":
         """Walk from all groups to the last one."""
         prepared = problem.prepare(training)
-        validation = None if held_out is None else prepared.also(held_out)
-        walk = cls(problem, prepared, validation, [], None, [])
-        losses: list[NDArray[np.float64]] = []
-        groups = walk.groups
-        rules = path_rules(len(prepared.data.Y), **settings.final)
-        budgets = falling_budgets(groups, settings.budget)
+        walk = cls(problem, prepared, None if held_out is None else prepared.also(held_out), settings)
         try:
-            for point in trace_path(
-                prepared.data, groups, problem.n_outputs, budgets, problem.trainer, rules, rng
-            ):  # fmt: skip
-                walk.points.append(point)
-                if validation is not None:
-                    losses.append(walk.losses_of(point.groups, point.trees))
-                walk._report(losses, settings)
-                within = problem.price[point.groups].sum() <= settings.budget
-                if any([callback(walk.reports[-1]) for callback in settings.callbacks]) and within:
-                    break
+            walk._go(rng)
         except KeyboardInterrupt:
-            walk._stop_early(losses, settings.budget)
-        walk.losses = np.array(losses) if losses else None
+            walk._stop_early()
         return walk
+
+    def _go(self, rng: np.random.Generator) -> None:
+        """Screen, then prune in both ways and keep the better one."""
+        problem, data, groups = self.problem, self.prepared.data, self.groups
+        trainer, rules = problem.trainer, path_rules(len(data.Y), **self.settings.final)
+        budgets = falling_budgets(groups, self.settings.budget)
+        for point in screen(data, groups, problem.n_outputs, budgets, trainer, rules, rng):
+            if self._add(point):
+                return
+        todo = budgets[len(self.points) :]
+        if len(todo) == 0:
+            return
+        alive = keep_worthiest(*self._norms(), todo[0]) if self.points else np.arange(len(groups.price))
+        alive = self.points[-1].groups[alive] if self.points else alive
+        dense = data._replace(X=take_columns(data.X, groups.columns(alive)))
+        trees, loss = trainer.start(dense, problem.n_outputs, rules.prune, rng)
+        start = PathPoint(alive, trees, loss)
+        if self._add(start):
+            return
+        n_screened, branches = len(self.points), []
+        for fill_in in (True, False):
+            del self.points[n_screened:], self.losses[n_screened:], self.reports[n_screened:]
+            for point in prune(start, data, groups, todo[1:], fill_in, trainer, rules, rng):
+                if self._add(point):
+                    break
+            branches.append((self.points[:], self.losses[:], self.reports[:]))
+        scores = [self._score_branch(points, losses) for points, losses, _ in branches]
+        self.points, self.losses, self.reports = branches[int(np.argmin(scores))]
+
+    def _score_branch(self, points: list[PathPoint], losses: list[NDArray[np.float64]]) -> float:
+        """Loss at the size that would be chosen: on held-out rows, or on training rows where none are held out."""
+        fits = self.within_budget(points)
+        if self.validation is None:
+            return points[fits[0]].train_loss
+        losses_that_fit = np.array(losses)[fits]
+        chosen = choose_point(losses_that_fit, self.validation.weight, self.settings.size_rule)
+        return float(np.average(losses_that_fit[chosen], weights=self.validation.weight))
+
+    def within_budget(self, points: list[PathPoint]) -> list[int]:
+        """Points that the budget allows."""
+        limit = self.settings.budget * (1 + 1e-9)
+        return [i for i, point in enumerate(points) if self.problem.price[point.groups].sum() <= limit]
+
+    def _add(self, point: PathPoint) -> bool:
+        """Take a point in; whether a callback wants to stop, which it may once the budget is met."""
+        self.points.append(point)
+        val_loss = np.nan
+        if self.validation is not None:
+            self.losses.append(self.losses_of(point.groups, point.trees))
+            val_loss = float(np.average(self.losses[-1], weights=self.validation.weight))
+        n_features = sum(len(self.problem.feature_groups[g]) for g in point.groups)
+        self.reports.append(EpochReport(len(self.points) - 1, point.train_loss, np.nan, n_features, val_loss))
+        self.settings.show(self.reports[-1])
+        wants_stop = any([callback(self.reports[-1]) for callback in self.settings.callbacks])
+        return wants_stop and len(self.within_budget([point])) > 0
+
+    @property
+    def all_losses(self) -> NDArray[np.float64] | None:
+        """Each point's loss on every held-out row."""
+        return np.array(self.losses) if self.losses else None
 
     @property
     def groups(self) -> Groups:
@@ -231,27 +279,21 @@ class Walk:
         error = np.sqrt(((losses - mean[:, None]) ** 2) @ share**2)
         return 1 - (mean - floor) / span, error / span
 
-    def _report(self, losses: list[NDArray[np.float64]], settings: PathSettings) -> None:
-        point = self.points[-1]
-        val_loss = float(losses[-1].mean()) if losses else np.nan
-        n_features = sum(len(self.problem.feature_groups[g]) for g in point.groups)
-        self.reports.append(EpochReport(len(self.points) - 1, point.train_loss, np.nan, n_features, val_loss))
-        settings.show(self.reports[-1])
+    def _norms(self) -> tuple[NDArray[np.float64], Groups]:
+        """Norms of the last point's groups, and those groups."""
+        here = self.groups.take(self.points[-1].groups)
+        return group_norms(self.points[-1].trees, here), here
 
-    def _stop_early(self, losses: list[NDArray[np.float64]], budget: float) -> None:
+    def _stop_early(self) -> None:
         """After Ctrl-C: cut the last ensemble to the budget without more training; before the first, give up."""
         if not self.points:
             raise KeyboardInterrupt
         self.interrupted = True
         last = self.points[-1]
-        here = self.groups.take(last.groups)
-        norms = np.sqrt(np.add.reduceat(np.square(last.trees.W).sum(axis=1), here.offsets[:-1]))
-        kept = keep_worthiest(norms.astype(np.float64), here, budget)
+        norms, here = self._norms()
+        kept = keep_worthiest(norms, here, self.settings.budget)
         if len(kept) < len(last.groups):
-            point = PathPoint(last.groups[kept], last.trees.select(here.columns(kept)), last.train_loss)
-            self.points.append(point)
-            if losses:
-                losses.append(self.losses_of(point.groups, point.trees))
+            self._add(PathPoint(last.groups[kept], last.trees.select(here.columns(kept)), last.train_loss))
         warnings.warn("The path was interrupted; the model is cut to the budget from the last finished size.", stacklevel=2)
 
 
@@ -265,7 +307,7 @@ def _fold_losses(
         walk = Walk.along(problem, rows.take(kept), rows.take(held), settings._replace(callbacks=()), rng)
         if walk.interrupted:
             raise KeyboardInterrupt
-        walks.append(walk.losses)
+        walks.append(np.array(walk.losses))
         weights.append(rows.weight[held])
     return np.concatenate(walks, axis=1), np.concatenate(weights)
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from skinnytrees.activations import Activation
+from skinnytrees.elimination import eliminate
 from skinnytrees.exceptions import DivergenceError
-from skinnytrees.kernels.importance import losses_without
-from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace, start_trees, view_trees
+from skinnytrees.kernels.state import Data, Functions, Trees, start_trees, view_trees
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
 from skinnytrees.training import TrainingSettings, evaluate, run_epochs
@@ -34,9 +34,6 @@ EVERY_SIZE_BELOW = 16
 _RATIO = 0.75
 # A size counts as no worse than the best when its excess loss, paired over rows, is within this many standard errors.
 NOISE = 2.0
-# Rows on which removal costs are measured.
-_COST_ROWS = 2000
-_PIECE = 64
 
 
 @dataclass(frozen=True)
@@ -179,39 +176,43 @@ class Trainer:
         F, functions = raw_outputs(trees, data.X, self.functions), self.functions
         return evaluate_loss(functions.loss, functions.loss_parameter, F, data.Y)[0].astype(np.float64)
 
-    def removal_costs(self, trees: Trees, data: Data, groups: Groups) -> NDArray[np.float64]:
-        """Summed training loss without each group."""
-        some = Data(*(np.ascontiguousarray(part[:: -(-len(part) // _COST_ROWS)]) for part in data))
-        out = np.empty(len(groups.price))
-        work = make_workspace(trees, _PIECE, data.Y.shape[1], 0)
-        losses_without(trees, some, self.functions, work, groups.offsets, out)
-        return out
 
-
-def trace_path(
+def screen(
     data: Data, groups: Groups, n_outputs: int, budgets: NDArray[np.float64], trainer: Trainer, rules: PathRules,
     rng: np.random.Generator,
 ) -> Iterator[PathPoint]:  # fmt: skip
-    """Shrink from all groups to the last one, giving a point for each of the falling ``budgets``."""
+    """Shrink by norm from all groups, a point for each of the falling ``budgets``, until pruning can take over."""
     alive = np.arange(len(groups.price))
     trees: Trees | None = None
-    pruning = False
     for budget in budgets:
-        if trees is not None:
-            here = groups.take(alive)
-            worth = trainer.removal_costs(trees, data, here) if pruning else _norms(trees, here)
-            kept = keep_worthiest(worth, here, budget)
-            trees, data = trees.select(here.columns(kept)), Data(take_columns(data.X, here.columns(kept)), *data[1:])
-            alive = alive[kept]
-        if not pruning and len(alive) <= rules.prune_from and not sparse.issparse(data.X):
-            pruning = True
-            trees, loss = trainer.start(data, n_outputs, rules.prune, rng)
-        elif trees is None:
+        here = groups.take(alive)
+        kept = np.arange(len(alive)) if trees is None else keep_worthiest(group_norms(trees, here), here, budget)
+        if len(kept) <= rules.prune_from:
+            return
+        data = data._replace(X=take_columns(data.X, here.columns(kept)))
+        alive = alive[kept]
+        if trees is None:
             trees, loss = trainer.start(data, n_outputs, rules.screen, rng)
-        elif pruning:
-            loss = trainer.train(trees, data, rules.prune_stage, rng)
         else:
+            trees = trees.select(here.columns(kept))
             loss = trainer.train(trees, data, rules.screen, rng, rules.screen_stage_epochs)
+        yield PathPoint(alive, trees.copy(), loss)
+
+
+def prune(
+    start: PathPoint, data: Data, groups: Groups, budgets: NDArray[np.float64], fill_in: bool, trainer: Trainer,
+    rules: PathRules, rng: np.random.Generator,
+) -> Iterator[PathPoint]:  # fmt: skip
+    """Shrink by removal cost from a trained point, a point for each of the falling ``budgets``."""
+    alive, trees = start.groups, start.trees.copy()
+    data = data._replace(X=take_columns(data.X, groups.columns(alive)))
+    for budget in budgets:
+        here = groups.take(alive)
+        kept = eliminate(trees, data, here.offsets, here.price, here.fixed, budget, trainer.functions, fill_in)
+        trees = trees.select(here.columns(kept))
+        data = data._replace(X=take_columns(data.X, here.columns(kept)))
+        alive = alive[kept]
+        loss = trainer.train(trees, data, rules.prune_stage, rng)
         yield PathPoint(alive, trees.copy(), loss)
 
 
@@ -298,6 +299,7 @@ def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
     return X.tocsr() if X.shape[1] > X.shape[0] else np.ascontiguousarray(X.toarray())
 
 
-def _norms(trees: Trees, groups: Groups) -> NDArray[np.float64]:
+def group_norms(trees: Trees, groups: Groups) -> NDArray[np.float64]:
+    """Norm of each group's hyperplane weights."""
     squares = np.einsum("kj,kj->k", trees.W, trees.W, dtype=np.float64)
     return np.sqrt(np.add.reduceat(squares, groups.offsets[:-1]))

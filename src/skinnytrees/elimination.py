@@ -1,0 +1,111 @@
+"""Backward elimination of groups from a fitted ensemble, in two ways.
+
+*Plain*: a removed column is zero, its mean. *Filled in*: the columns that stay fill in for those that go. A column that others can stand in for should go first, but its weight is often shared with them: taking it out and
+leaving the rest as it is would look expensive. So a removed column x is replaced by its best linear prediction from the
+columns that stay, x = B x_rest + r, which is a change of their weights and biases and needs no training. What the
+ensemble loses is r alone, and the loss with Z - r w instead of Z = XW + b is the cost of the removal. Of two equal
+columns, one is free; of all the 0/1 columns of a category, one is. Where columns carry the same signal with noise of
+their own, though, keeping several is worth more, and the plain cost sees that: which way is better is for held-out rows
+to say.
+"""
+
+import heapq
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinnytrees.kernels.importance import loss_without
+from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace
+
+# Rows on which costs are measured.
+_COST_ROWS = 2000
+_PIECE = 64
+# Ridge of the linear prediction, relative to a column's variance: keeps the coefficients small where columns are
+# nearly dependent.
+_RIDGE = 0.01
+
+
+class Elimination:
+    """State of the elimination: weights and costs with everything removed so far filled in for."""
+
+    def __init__(
+        self, trees: Trees, data: Data, offsets: NDArray[np.intp], functions: Functions, fill_in: bool
+    ) -> None:
+        step = -(-len(data.Y) // _COST_ROWS)
+        self.rows = Data(*(np.ascontiguousarray(part[::step]) for part in data))
+        self.trees, self.functions = trees, functions
+        self.offsets = offsets
+        self.mean = self.rows.X.mean(axis=0, dtype=np.float64)
+        self.centred = self.rows.X - self.mean.astype(np.float32)
+        covariance = (self.centred.T @ self.centred).astype(np.float64) / len(self.centred)
+        size = np.where(np.diagonal(covariance) > 0, np.diagonal(covariance), 1.0)
+        # A diagonal covariance says that no column predicts another: nothing is filled in.
+        self.precision = np.linalg.inv(covariance + _RIDGE * np.diag(size)) if fill_in else np.diag(1 / size)
+        self.Z = self.rows.X @ trees.W + trees.b
+        self.work = make_workspace(trees, _PIECE, data.Y.shape[1], 0)
+        self.loss = self._loss(np.zeros((len(self.Z), 0), dtype=np.float32), slice(0, 0))
+
+    def cost(self, group: int) -> float:
+        """By how much the summed loss rises when the group goes and the rest fills in."""
+        columns = self._columns(group)
+        return self._loss(self._residual(columns), columns) - self.loss
+
+    def remove(self, group: int) -> None:
+        """Take the group out and let the rest fill in."""
+        columns = self._columns(group)
+        W_group = self.trees.W[columns].copy()
+        lost = self._residual(columns)
+        self.loss = self._loss(lost, columns)
+        self.Z -= lost @ W_group
+        # x_group = mean_group + B (x_rest - mean_rest) + r with B = -P_rest,group P_group,group^-1, P the precision matrix.
+        own = np.linalg.inv(self.precision[columns, columns])
+        B = -self.precision[:, columns] @ own
+        B[columns] = 0
+        self.trees.W[:] += (B @ W_group).astype(self.trees.W.dtype)
+        self.trees.b[:] += ((self.mean[columns] - self.mean @ B) @ W_group).astype(self.trees.b.dtype)
+        self.trees.W[columns] = 0
+        self.precision += B @ self.precision[columns]
+        self.precision[columns] = 0
+        self.precision[:, columns] = 0
+
+    def _columns(self, group: int) -> slice:
+        return slice(int(self.offsets[group]), int(self.offsets[group + 1]))
+
+    def _residual(self, columns: slice) -> NDArray[np.float32]:
+        """The part of the group's columns that the others cannot predict."""
+        own = np.linalg.inv(self.precision[columns, columns])
+        return np.ascontiguousarray(self.centred @ (self.precision[:, columns] @ own).astype(np.float32))
+
+    def _loss(self, lost: NDArray[np.float32], columns: slice) -> float:
+        W_group = np.ascontiguousarray(self.trees.W[columns])
+        return float(loss_without(self.trees, self.Z, lost, W_group, self.rows, self.functions, self.work))
+
+
+def eliminate(
+    trees: Trees, data: Data, offsets: NDArray[np.intp], price: NDArray[np.float64], fixed: NDArray[np.bool_],
+    budget: float, functions: Functions, fill_in: bool,
+) -> NDArray[np.intp]:  # fmt: skip
+    """Remove groups from ``trees`` in place, always the one that costs least for its price, until the rest fits the budget.
+
+    Costs mostly rise as groups go, so an old cost is taken for a lower bound, and only groups that look cheapest are
+    measured again.
+
+    Returns
+    -------
+    array of int
+        Groups that are left.
+    """
+    state = Elimination(trees, data, offsets, functions, fill_in)
+    kept, spent, n_removed = set(range(len(price))), price.sum(), 0
+    heap = [(state.cost(g) / price[g], g, 0) for g in np.flatnonzero(~fixed).tolist()]
+    heapq.heapify(heap)
+    while spent > budget * (1 + 1e-12) and heap and len(kept) > 1:
+        _, g, measured = heapq.heappop(heap)
+        if measured < n_removed:
+            heapq.heappush(heap, (state.cost(g) / price[g], g, n_removed))
+            continue
+        state.remove(g)
+        kept.discard(g)
+        spent -= price[g]
+        n_removed += 1
+    return np.array(sorted(kept), dtype=np.intp)
