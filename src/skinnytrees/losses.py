@@ -53,6 +53,9 @@ class Loss(Protocol):
     def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
         """Loss of each row under a perfect prediction."""
 
+    def raise_error(self) -> None:
+        """Raise an error that happened inside compiled code."""
+
 
 class CompiledLoss:
     """Base of the library's losses: a subclass brings ``fill`` and, where they differ, link, start and checks."""
@@ -78,6 +81,9 @@ class CompiledLoss:
     def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
         """Zero."""
         return np.zeros(len(y))
+
+    def raise_error(self) -> None:
+        """Compiled losses have no errors to raise."""
 
     def value(self, y: ArrayLike, raw: ArrayLike) -> NDArray[Any]:
         """Loss of each row.
@@ -328,7 +334,7 @@ class UserLoss:
                     "with value(y, raw) -> (n,) and gradient(y, raw) -> shape of raw."
                 )
         self.loss = loss
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def function(self, dtype: Any) -> Any:
         """Call the user's loss from compiled code."""
@@ -354,11 +360,24 @@ class UserLoss:
         """Fill gradient and value, both NaN after an error."""
         y, raw = (Y[:, 0], F[:, 0]) if F.shape[1] == 1 else (Y, F)
         try:
-            G[:] = np.asarray(self.loss.gradient(y, raw)).reshape(G.shape)
-            row_loss[:] = self.loss.value(y, raw)
-        except Exception as error:
+            gradient, value = np.asarray(self.loss.gradient(y, raw)), np.asarray(self.loss.value(y, raw))
+            for name, result, shape in (("gradient", gradient, raw.shape), ("value", value, (len(raw),))):
+                refuse_unless(
+                    result.shape == shape,
+                    f"{name}(y, raw) of the loss {self.loss!r} gave an array of shape {result.shape} where {shape} was expected. "
+                    "Return one value a row, and a gradient of the shape of raw.",
+                )
+            G[:] = gradient.reshape(G.shape)
+            row_loss[:] = value
+        except BaseException as error:  # Ctrl-C, too, would be lost on its way through compiled code
             self.error = error
             G[:] = row_loss[:] = np.nan
+
+    def raise_error(self) -> None:
+        """Raise what went wrong in the user's code, if anything did."""
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
 
 
 class _PythonFunction(types.WrapperAddressProtocol):  # type: ignore[misc]

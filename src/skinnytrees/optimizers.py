@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels.feature_space import adam_epoch, sgd_epoch
 from skinnytrees.kernels.sample_space import sample_space_epoch
 from skinnytrees.kernels.state import Data, Functions, Groups, Samples, Schedule, Trees, make_moments, make_workspace
@@ -65,6 +66,10 @@ class OneCycle:
     start: float = 0.04
     end: float = 1e-4
     name: ClassVar[str] = "one_cycle"
+
+    def __post_init__(self) -> None:
+        """Refuse a warm-up that is no share."""
+        refuse_unless(0 < self.warm_up < 1, f"warm_up={self.warm_up!r} must lie between 0 and 1, such as 0.3.")
 
     def rates(self, step: NDArray[Any], n_steps: int, learning_rate: float) -> NDArray[np.float64]:
         """Learning rate at each step."""

@@ -174,7 +174,9 @@ class Trainer:
     def row_losses(self, trees: Trees, data: Data) -> NDArray[np.float64]:
         """Loss of every row."""
         F, functions = raw_outputs(trees, data.X, self.functions), self.functions
-        return evaluate_loss(functions.loss, functions.loss_parameter, F, data.Y)[0].astype(np.float64)
+        losses = evaluate_loss(functions.loss, functions.loss_parameter, F, data.Y)[0].astype(np.float64)
+        self.loss.raise_error()
+        return losses
 
 
 def screen(

@@ -52,7 +52,7 @@ def merge_rows(rows: Rows) -> Rows:
         return rows.take(used)
     full = np.zeros_like(quick)
     full[in_a_tie] = _row_keys(X[used[in_a_tie]])
-    order = np.lexsort((full, quick))
+    order = np.lexsort((weight[used], full, quick))  # weights of equal rows are summed in one order, to the last bit
     used, quick, full = used[order], quick[order], full[order]
     tied = np.flatnonzero((quick[1:] == quick[:-1]) & (full[1:] == full[:-1]))
     same = _rows_equal(X, used[tied], used[tied + 1]) & _rows_equal(Y, used[tied], used[tied + 1])

@@ -7,7 +7,7 @@ import contextlib
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,12 +108,14 @@ def train(
     """
     reports: list[EpochReport] = []
     functions = settings.functions(trees.flat.dtype)
+    settings = replace(settings, sync_every_epoch=True)
     with computing(), progress_bar(settings.n_epochs, settings.verbose) as show, _keep_on_interrupt(trees) as keep:
         for epoch, (loss, lambda0, n_features) in enumerate(run_epochs(trees, data, offsets, settings, rng)):
             val_loss = math.nan if validation is None else mean_loss(trees, validation, functions)
+            settings.loss.raise_error()
+            keep()
             reports.append(EpochReport(epoch, loss, lambda0, n_features, val_loss))
             show(reports[-1])
-            keep()
             if any([callback(reports[-1]) for callback in settings.callbacks]):
                 break
     return reports
@@ -173,9 +175,7 @@ def _keep_on_interrupt(trees: Trees) -> Iterator[Callable[[], None]]:
 def _refuse_divergence(loss: float, trees: Trees, epoch: int, settings: TrainingSettings) -> None:
     if math.isfinite(loss) and np.isfinite(trees.b).all():
         return
-    error = getattr(settings.loss, "error", None)
-    if error is not None:
-        raise error
+    settings.loss.raise_error()
     raise DivergenceError(
         f"Training diverged in epoch {epoch + 1}: the loss is {loss}. learning_rate={settings.learning_rate} is too large for "
         "this data. Use a smaller one, such as a tenth of it, or leave standardize=True so that columns have one scale."

@@ -1,0 +1,25 @@
+"""scikit-learn's own checks, with no expected failure."""
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
+from skinnytrees.penalties import GroupL0, GroupLasso
+
+FEW = {"max_epochs": 15, "n_estimators": 10}
+
+ESTIMATORS = [
+    SkinnyTreesClassifier(),
+    SkinnyTreesRegressor(),
+    SkinnyTreesClassifier(feature_budget=1, cv=3, size_rule="one_se", max_epochs=5),
+    SkinnyTreesRegressor(feature_budget=0.5, refit=False, max_epochs=5),
+    SkinnyTreesClassifier(penalty=GroupL0(gamma=0.01, rate=0.01), **FEW),
+    SkinnyTreesRegressor(penalty=GroupL0(gamma=0.01, rate=0.01), **FEW),
+    SkinnyTreesRegressor(penalty=GroupLasso(lam=0.01), validation_fraction=None, **FEW),
+    SkinnyTreesClassifier(penalty=None, optimizer="adam", learning_rate=0.02, **FEW),
+    SkinnyTreesRegressor(penalty=None, activation="smoothstep", **FEW),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
