@@ -202,7 +202,6 @@ def test_exception_in_a_users_loss_on_validation_rows_reaches_the_user():
         fit(UserLoss(FailsOnValidation()), validation=validation)
 
 
-# nothing else while an epoch is computed, so this is where nearly every Ctrl-C of a fit with a user's loss arrives.
 def test_ctrl_c_within_a_users_loss_stops_training():
     class Interrupted(HalfSquares):
         calls = 0

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +22,8 @@ from skinnytrees.path import (
     Trainer,
     choose_point,
     falling_budgets,
+    keep_by_norm,
     keep_worthiest,
-    group_norms,
     path_rules,
     prune,
     screen,
@@ -108,208 +108,208 @@ def fit_penalised(
 def fit_path(
     problem: Problem, rows: Rows, training: Rows, held_out: Rows | None, settings: PathSettings, rng: np.random.Generator
 ) -> PathFit:
-    """Walk the path, choose a size within the budget, make the final ensemble there."""
+    """Walk the path, choose a size within the budget, make the final ensemble there.
+
+    Where the path forks (see ``Walk``), the fork whose final ensemble is best on held-out rows is taken.
+    """
     with computing():
         fold_losses = None if settings.folds is None else _fold_losses(problem, rows, settings, rng)
-        walk = Walk.along(problem, training, held_out, settings, rng)
-        losses, weight = fold_losses or (walk.all_losses, None if held_out is None else held_out.weight)
-        fits = walk.within_budget(walk.points)
-        if losses is None:
-            chosen = fits[0]
-        else:
-            chosen = fits[0] + choose_point(losses[fits], weight, settings.size_rule)
-        support, recipe, trees = walk.finish(chosen, settings, rng)
-        prepared = walk.prepared._replace(encoder=walk.prepared.encoder.select(support))
+        walk = Walk(problem, training, held_out, settings)
+        walk.go(rng)
+        finals = []
+        for i, fork in enumerate(walk.forks):
+            losses = fork.losses if fold_losses is None else list(fold_losses[i])
+            weight = rows.weight if fold_losses is not None else None if held_out is None else held_out.weight
+            chosen = walk.choose(fork.points, losses, weight)
+            if finals and np.array_equal(fork.points[chosen].groups, finals[-1].support):
+                continue
+            finals.append(walk.finish(fork, chosen, losses, weight, rng))
+        final = min(finals, key=lambda one: one.loss)
+        encoder, target, trees = walk.prepared.encoder.select(final.support), walk.prepared.target, final.trees
         if settings.refit and held_out is not None and not walk.interrupted:
-            prepared = problem.prepare(rows, support)
-            trees, _ = problem.trainer.start(prepared.data, problem.n_outputs, recipe, rng)
-    model = _as_model(problem, prepared.encoder, prepared.target, trees)
-    return PathFit(model, walk.as_path(chosen, losses, weight), walk.reports)
+            encoder, target, data = problem.prepare(rows, final.support)
+            trees, _ = problem.trainer.start(data, problem.n_outputs, final.recipe, rng)
+    return PathFit(_as_model(problem, encoder, target, trees), walk.as_path(final), final.fork.reports)
 
 
-@dataclass
+class Fork(NamedTuple):
+    """Points of the path in order, each with its loss on every held-out row and its report."""
+
+    points: list[PathPoint]
+    losses: list[NDArray[np.float64]]
+    reports: list[EpochReport]
+
+
+class Final(NamedTuple):
+    """A final ensemble: where on which fork it stands, and how good it is."""
+
+    loss: float
+    fork: Fork
+    chosen: int
+    losses: list[NDArray[np.float64]]
+    weight: NDArray[np.float64] | None
+    support: NDArray[np.intp]
+    recipe: Recipe
+    trees: Trees
+
+
 class Walk:
-    """A path that was walked on training rows, with every point's loss on held-out rows."""
+    """A walk from all groups to the last one on training rows, measured on held-out rows.
 
-    problem: Problem
-    prepared: Prepared
-    validation: Data | None
-    settings: PathSettings
-    points: list[PathPoint] = field(default_factory=list)
-    losses: list[NDArray[np.float64]] = field(default_factory=list)
-    reports: list[EpochReport] = field(default_factory=list)
-    interrupted: bool = False
+    It begins with screening and forks where pruning takes over: one fork fills in for what is removed, one does not.
+    """
 
-    @classmethod
-    def along(
-        cls, problem: Problem, training: Rows, held_out: Rows | None, settings: PathSettings, rng: np.random.Generator
-    ) -> "Walk":
-        """Walk from all groups to the last one."""
-        prepared = problem.prepare(training)
-        walk = cls(problem, prepared, None if held_out is None else prepared.also(held_out), settings)
+    def __init__(self, problem: Problem, training: Rows, held_out: Rows | None, settings: PathSettings) -> None:
+        self.problem, self.settings = problem, settings
+        self.prepared = problem.prepare(training)
+        self.validation = None if held_out is None else self.prepared.also(held_out)
+        self.groups = Groups(self.prepared.encoder.offsets, problem.price, problem.fixed)
+        self.rules = path_rules(len(training.Y), **settings.final)
+        self.forks = [Fork([], [], [])]
+        self.interrupted = False
+
+    def go(self, rng: np.random.Generator) -> None:
+        """Walk; after Ctrl-C, cut the last ensemble to the budget without more training."""
         try:
-            walk._go(rng)
+            self._go(rng)
         except KeyboardInterrupt:
-            walk._stop_early()
-        return walk
+            if not self.forks[-1].points:
+                raise
+            self.interrupted = True
+            self.forks = self.forks[-1:]
+            last = self.forks[0].points[-1]
+            kept = keep_by_norm(last, self.groups, self.settings.budget)
+            if len(kept) < len(last.groups):
+                trees = last.trees.select(self.groups.take(last.groups).columns(kept))
+                self._add(PathPoint(last.groups[kept], trees, last.train_loss))
+            warnings.warn(
+                "The path was interrupted; the model is cut to the budget from the last finished size.", stacklevel=6
+            )
 
     def _go(self, rng: np.random.Generator) -> None:
-        """Screen, then prune in both ways and keep the better one."""
-        problem, data, groups = self.problem, self.prepared.data, self.groups
-        trainer, rules = problem.trainer, path_rules(len(data.Y), **self.settings.final)
+        data, groups, trainer = self.prepared.data, self.groups, self.problem.trainer
         budgets = falling_budgets(groups, self.settings.budget)
-        for point in screen(data, groups, problem.n_outputs, budgets, trainer, rules, rng):
+        for point in screen(data, groups, self.problem.n_outputs, budgets, trainer, self.rules, rng):
             if self._add(point):
                 return
-        todo = budgets[len(self.points) :]
+        screened = self.forks[0]
+        todo = budgets[len(screened.points) :]
         if len(todo) == 0:
             return
-        alive = keep_worthiest(*self._norms(), todo[0]) if self.points else np.arange(len(groups.price))
-        alive = self.points[-1].groups[alive] if self.points else alive
-        dense = data._replace(X=take_columns(data.X, groups.columns(alive)))
-        trees, loss = trainer.start(dense, problem.n_outputs, rules.prune, rng)
-        start = PathPoint(alive, trees, loss)
+        alive = np.arange(len(groups.price))
+        if screened.points:
+            alive = screened.points[-1].groups[keep_by_norm(screened.points[-1], groups, todo[0])]
+        some = data._replace(X=take_columns(data.X, groups.columns(alive)))
+        start = PathPoint(alive, *trainer.start(some, self.problem.n_outputs, self.rules.prune, rng))
         if self._add(start):
             return
-        n_screened, branches = len(self.points), []
+        self.forks = []
         for fill_in in (True, False):
-            del self.points[n_screened:], self.losses[n_screened:], self.reports[n_screened:]
-            for point in prune(start, data, groups, todo[1:], fill_in, trainer, rules, rng):
+            self.forks.append(Fork(*(list(part) for part in screened)))
+            for point in prune(start, data, groups, todo[1:], fill_in, trainer, self.rules, rng):
                 if self._add(point):
                     break
-            branches.append((self.points[:], self.losses[:], self.reports[:]))
-        scores = [self._score_branch(points, losses) for points, losses, _ in branches]
-        self.points, self.losses, self.reports = branches[int(np.argmin(scores))]
-
-    def _score_branch(self, points: list[PathPoint], losses: list[NDArray[np.float64]]) -> float:
-        """Loss at the size that would be chosen: on held-out rows, or on training rows where none are held out."""
-        fits = self.within_budget(points)
-        if self.validation is None:
-            return points[fits[0]].train_loss
-        losses_that_fit = np.array(losses)[fits]
-        chosen = choose_point(losses_that_fit, self.validation.weight, self.settings.size_rule)
-        return float(np.average(losses_that_fit[chosen], weights=self.validation.weight))
-
-    def within_budget(self, points: list[PathPoint]) -> list[int]:
-        """Points that the budget allows."""
-        limit = self.settings.budget * (1 + 1e-9)
-        return [i for i, point in enumerate(points) if self.problem.price[point.groups].sum() <= limit]
 
     def _add(self, point: PathPoint) -> bool:
         """Take a point in; whether a callback wants to stop, which it may once the budget is met."""
-        self.points.append(point)
-        val_loss = np.nan
+        fork, val_loss = self.forks[-1], np.nan
+        fork.points.append(point)
         if self.validation is not None:
-            self.losses.append(self.losses_of(point.groups, point.trees))
-            val_loss = float(np.average(self.losses[-1], weights=self.validation.weight))
+            fork.losses.append(self._losses(point.groups, point.trees))
+            val_loss = float(np.average(fork.losses[-1], weights=self.validation.weight))
         n_features = sum(len(self.problem.feature_groups[g]) for g in point.groups)
-        self.reports.append(EpochReport(len(self.points) - 1, point.train_loss, np.nan, n_features, val_loss))
-        self.settings.show(self.reports[-1])
-        wants_stop = any([callback(self.reports[-1]) for callback in self.settings.callbacks])
-        return wants_stop and len(self.within_budget([point])) > 0
+        fork.reports.append(EpochReport(len(fork.points) - 1, point.train_loss, np.nan, n_features, val_loss))
+        self.settings.show(fork.reports[-1])
+        wants_stop = any([callback(fork.reports[-1]) for callback in self.settings.callbacks])
+        return wants_stop and self._fits(point)
 
-    @property
-    def all_losses(self) -> NDArray[np.float64] | None:
-        """Each point's loss on every held-out row."""
-        return np.array(self.losses) if self.losses else None
+    def _fits(self, point: PathPoint) -> bool:
+        return bool(self.problem.price[point.groups].sum() <= self.settings.budget * (1 + 1e-9))
 
-    @property
-    def groups(self) -> Groups:
-        """Groups of design columns with their prices."""
-        return Groups(self.prepared.encoder.offsets, self.problem.price, self.problem.fixed)
-
-    def losses_of(self, groups: NDArray[np.intp], trees: Trees) -> NDArray[np.float64]:
+    def _losses(self, groups: NDArray[np.intp], trees: Trees) -> NDArray[np.float64]:
         """Loss on every held-out row of an ensemble on these groups."""
         assert self.validation is not None
         X = take_columns(self.validation.X, self.groups.columns(groups))
         return self.problem.trainer.row_losses(trees, self.validation._replace(X=X))
 
+    def choose(
+        self, points: list[PathPoint], losses: list[NDArray[np.float64]], weight: NDArray[np.float64] | None
+    ) -> int:
+        """The point to take among those within the budget; the largest, where no rows are held out."""
+        fits = [i for i, point in enumerate(points) if self._fits(point)]
+        if not losses or weight is None:
+            return fits[0]
+        return fits[choose_point(np.array(losses)[fits], weight, self.settings.size_rule)]
+
     def finish(
-        self, chosen: int, settings: PathSettings, rng: np.random.Generator
-    ) -> tuple[NDArray[np.intp], Recipe, Trees]:
-        """The final support and ensemble: of the recipes (and supports) that are tried, the best on held-out rows."""
-        point = self.points[chosen]
+        self, fork: Fork, chosen: int, losses: list[NDArray[np.float64]], weight: NDArray[np.float64] | None,
+        rng: np.random.Generator,
+    ) -> Final:  # fmt: skip
+        """The final ensemble: of the recipes (and supports) that are tried, the best on held-out rows."""
+        point = fork.points[chosen]
         supports = [point.groups]
         if len(set(self.problem.price)) > 1:
             # With unequal costs, many cheap features may beat the few that were worth their price on the way down.
-            supports.append(keep_worthiest(np.zeros(len(self.problem.price)), self.groups, settings.budget))
+            supports.append(keep_worthiest(np.zeros(len(self.problem.price)), self.groups, self.settings.budget))
         n_rows = len(self.prepared.data.Y)
-        rules = path_rules(n_rows, **settings.final)
-        tried: list[tuple[float, NDArray[np.intp], Recipe, Trees]] = []
+        tried = []
         for support in supports:
             columns = self.groups.columns(support)
             data = self.prepared.data._replace(X=take_columns(self.prepared.data.X, columns))
-            for recipe in rules.final(n_rows, len(columns)):
+            for recipe in self.rules.final(n_rows, len(columns)):
                 if self.interrupted:
-                    return point.groups, recipe, point.trees
+                    return Final(0.0, fork, chosen, losses, weight, point.groups, recipe, point.trees)
                 trees, loss = self.problem.trainer.start(data, self.problem.n_outputs, recipe, rng)
                 if self.validation is not None:
-                    loss = float(np.average(self.losses_of(support, trees), weights=self.validation.weight))
-                tried.append((loss, support, recipe, trees))
-        return min(tried, key=lambda one: one[0])[1:]
+                    loss = float(np.average(self._losses(support, trees), weights=self.validation.weight))
+                elif losses and weight is not None:
+                    loss = float(np.average(losses[chosen], weights=weight))
+                tried.append(Final(loss, fork, chosen, losses, weight, support, recipe, trees))
+        return min(tried, key=lambda one: one.loss)
 
-    def as_path(self, chosen: int, losses: NDArray[np.float64] | None, weight: NDArray[Any] | None) -> FeaturePath:
+    def as_path(self, final: Final) -> FeaturePath:
         """The walk as users see it."""
-        problem, prepared = self.problem, self.prepared
-        supports = [np.sort(np.concatenate([problem.feature_groups[g] for g in point.groups])) for point in self.points]
-        score, error = self._scores(losses, weight)
-        models = [
-            _as_model(problem, prepared.encoder.select(point.groups), prepared.target, point.trees) for point in self.points
-        ]
+        problem, points = self.problem, final.fork.points
+        supports = [np.sort(np.concatenate([problem.feature_groups[g] for g in point.groups])) for point in points]
+        score, error = self._scores(final)
+        encoder, target = self.prepared.encoder, self.prepared.target
         return FeaturePath(
             n_features=np.array([len(support) for support in supports]),
             val_score=score,
             val_score_se=error,
-            train_loss=np.array([point.train_loss for point in self.points]),
-            cost=np.array([problem.price[point.groups].sum() for point in self.points]),
+            train_loss=np.array([point.train_loss for point in points]),
+            cost=np.array([problem.price[point.groups].sum() for point in points]),
             supports=supports,
-            models=models,
-            chosen=chosen,
+            models=[_as_model(problem, encoder.select(point.groups), target, point.trees) for point in points],
+            chosen=final.chosen,
         )
 
-    def _scores(
-        self, losses: NDArray[np.float64] | None, weight: NDArray[Any] | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if losses is None or weight is None:
-            return np.full(len(self.points), np.nan), np.full(len(self.points), np.nan)
-        share = weight / weight.sum()
+    def _scores(self, final: Final) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if not final.losses or final.weight is None:
+            return np.full(len(final.fork.points), np.nan), np.full(len(final.fork.points), np.nan)
+        losses, share = np.array(final.losses), final.weight / final.weight.sum()
         mean = losses @ share
         floor, guess = _reference_losses(self.problem, self.prepared.data)
         span = max(guess - floor, np.finfo(float).tiny)
         error = np.sqrt(((losses - mean[:, None]) ** 2) @ share**2)
         return 1 - (mean - floor) / span, error / span
 
-    def _norms(self) -> tuple[NDArray[np.float64], Groups]:
-        """Norms of the last point's groups, and those groups."""
-        here = self.groups.take(self.points[-1].groups)
-        return group_norms(self.points[-1].trees, here), here
-
-    def _stop_early(self) -> None:
-        """After Ctrl-C: cut the last ensemble to the budget without more training; before the first, give up."""
-        if not self.points:
-            raise KeyboardInterrupt
-        self.interrupted = True
-        last = self.points[-1]
-        norms, here = self._norms()
-        kept = keep_worthiest(norms, here, self.settings.budget)
-        if len(kept) < len(last.groups):
-            self._add(PathPoint(last.groups[kept], last.trees.select(here.columns(kept)), last.train_loss))
-        warnings.warn("The path was interrupted; the model is cut to the budget from the last finished size.", stacklevel=2)
-
 
 def _fold_losses(
     problem: Problem, rows: Rows, settings: PathSettings, rng: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Each size's loss on every row, by a path that was walked without the row's fold."""
-    walks = []
-    weights = []
+) -> list[NDArray[np.float64]]:
+    """For each fork, each size's loss on every row, by a walk that did not see the row's fold."""
+    by_fork: list[NDArray[np.float64]] = []
     for kept, held in settings.folds or ():
-        walk = Walk.along(problem, rows.take(kept), rows.take(held), settings._replace(callbacks=()), rng)
+        walk = Walk(problem, rows.take(kept), rows.take(held), settings._replace(callbacks=()))
+        walk.go(rng)
         if walk.interrupted:
             raise KeyboardInterrupt
-        walks.append(np.array(walk.losses))
-        weights.append(rows.weight[held])
-    return np.concatenate(walks, axis=1), np.concatenate(weights)
+        for i, fork in enumerate(walk.forks):
+            if len(by_fork) <= i:
+                by_fork.append(np.full((len(fork.points), len(rows.Y)), np.nan))
+            by_fork[i][:, held] = np.array(fork.losses)
+    return by_fork
 
 
 def _reference_losses(problem: Problem, data: Data) -> tuple[float, float]:

@@ -10,7 +10,7 @@ Arrays in, arrays out; tables and estimators are not known here.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,8 @@ from scipy import sparse
 from skinnytrees.activations import Activation
 from skinnytrees.elimination import eliminate
 from skinnytrees.exceptions import DivergenceError
-from skinnytrees.kernels.state import Data, Functions, Trees, start_trees, view_trees
+from skinnytrees.kernels.feature_space import batch_gradients
+from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace, start_trees, view_trees
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
 from skinnytrees.training import TrainingSettings, evaluate, run_epochs
@@ -32,8 +33,13 @@ PRUNING_STARTS_AT = 100
 # From here on down every size is visited.
 EVERY_SIZE_BELOW = 16
 _RATIO = 0.75
+# Swaps are tried where there are at most this many groups a row; with more, the training loss says nothing.
+_SWAP_SHARE = 0.2
+_SWAP_ROUNDS = 12
+# A swap must bring the training loss down to this share of what it was: less may be noise.
+_SWAP_GAIN = 0.95
 # A size counts as no worse than the best when its excess loss, paired over rows, is within this many standard errors.
-NOISE = 2.0
+NOISE = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class PathRules:
     """Everything the path does that depends on the size of the data."""
 
     screen: Recipe
-    screen_stage_epochs: int
+    screen_stage: Recipe
     prune: Recipe
     prune_stage: Recipe
     prune_from: int
@@ -84,12 +90,13 @@ def path_rules(n_rows: int, **chosen: Any) -> PathRules:
     adam: dict[str, Any] = {"batch_size": max(batch_size, 32), "optimizer": Adam(), "schedule": OneCycle()}
     sgd: dict[str, Any] = {"batch_size": batch_size, "optimizer": FixedSupportSGD(), "schedule": Constant()}
     screen = Recipe(20, 2, 0.3, 0.1, epochs(10), **sgd)
+    screen_stage = replace(screen, n_epochs=epochs(4) if many else 8, schedule=OneCycle(warm_up=0.1, start=0.3, end=0.05))
     prune = Recipe(50, 4, 0.02, 0.3, epochs(30), **adam)
     prune_stage = Recipe(50, 4, 0.01, 0.3, epochs(6), **{**adam, "schedule": OneCycle(warm_up=0.1)})
     grown = _override(Recipe(100, 4, 0.02, 0.3, epochs(50), **adam), chosen)
     averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=5), chosen)
     return PathRules(
-        screen, epochs(4), prune, prune_stage, PRUNING_STARTS_AT if many else 0, grown, averaged
+        screen, screen_stage, prune, prune_stage, PRUNING_STARTS_AT if many else 0, grown, averaged
     )
 
 
@@ -139,7 +146,7 @@ class Trainer:
         """Compiled loss and activation."""
         return TrainingSettings(self.loss, self.activation, 1, 1, 1.0, 0.0).functions(np.float32)
 
-    def train(self, trees: Trees, data: Data, recipe: Recipe, rng: np.random.Generator, n_epochs: int | None = None) -> float:
+    def train(self, trees: Trees, data: Data, recipe: Recipe, rng: np.random.Generator) -> float:
         """Train in place at a fixed support and return the last epoch's mean loss.
 
         A rate that makes the loss overflow is cut until it does not: the path has to arrive on any data.
@@ -148,7 +155,7 @@ class Trainer:
         rate = recipe.learning_rate
         while True:
             settings = TrainingSettings(
-                self.loss, self.activation, n_epochs or recipe.n_epochs, recipe.batch_size, rate, recipe.l2,
+                self.loss, self.activation, recipe.n_epochs, recipe.batch_size, rate, recipe.l2,
                 optimizer=recipe.optimizer, schedule=recipe.schedule, sync_every_epoch=False,
             )  # fmt: skip
             loss = np.nan
@@ -171,6 +178,12 @@ class Trainer:
             copies.append(trees)
         return average(copies), float(np.mean(losses))
 
+    def split_gradients(self, trees: Trees, data: Data) -> NDArray[Any]:
+        """Gradient of the mean loss with respect to every row's w.x + b at every split."""
+        work = make_workspace(trees, len(data.Y), data.Y.shape[1], trees.W.shape[0])
+        batch_gradients(trees, data, self.functions, work, np.arange(len(data.Y)))
+        return work.D
+
     def row_losses(self, trees: Trees, data: Data) -> NDArray[np.float64]:
         """Loss of every row."""
         F, functions = raw_outputs(trees, data.X, self.functions), self.functions
@@ -184,6 +197,7 @@ def screen(
     rng: np.random.Generator,
 ) -> Iterator[PathPoint]:  # fmt: skip
     """Shrink by norm from all groups, a point for each of the falling ``budgets``, until pruning can take over."""
+    everything = data
     alive = np.arange(len(groups.price))
     trees: Trees | None = None
     for budget in budgets:
@@ -197,8 +211,68 @@ def screen(
             trees, loss = trainer.start(data, n_outputs, rules.screen, rng)
         else:
             trees = trees.select(here.columns(kept))
-            loss = trainer.train(trees, data, rules.screen, rng, rules.screen_stage_epochs)
+            loss = trainer.train(trees, data, rules.screen_stage, rng)
+        point = PathPoint(alive, trees, loss)
+        if len(alive) <= len(data.Y) * _SWAP_SHARE:
+            point = swap(point, everything, groups, trainer, rules, rng)
+            alive, trees, loss = point
+            data = data._replace(X=take_columns(everything.X, groups.columns(alive)))
         yield PathPoint(alive, trees.copy(), loss)
+
+
+def swap(
+    point: PathPoint, data: Data, groups: Groups, trainer: Trainer, rules: PathRules, rng: np.random.Generator
+) -> PathPoint:
+    """Exchange the weakest groups inside for the strongest pulls from outside while that lowers the training loss.
+
+    Shrinking by norm makes early mistakes on few rows; this repairs them. Half as many are exchanged after a failure.
+    """
+
+    def rows_of(point: PathPoint) -> Data:
+        return data._replace(X=take_columns(data.X, groups.columns(point.groups)))
+
+    def measured(point: PathPoint) -> PathPoint:
+        return point._replace(train_loss=float(np.average(trainer.row_losses(point.trees, rows_of(point)), weights=data.weight)))
+
+    n_exchanged = max(1, len(point.groups) // 4)
+    point = measured(point)
+    for _ in range(_SWAP_ROUNDS):
+        pull = np.asarray(data.X.T @ trainer.split_gradients(point.trees, rows_of(point)))
+        changed = exchange(point, pull, groups, n_exchanged)
+        if changed is None:
+            break
+        trainer.train(changed.trees, rows_of(changed), rules.screen_stage, rng)
+        changed = measured(changed)
+        if changed.train_loss < _SWAP_GAIN * point.train_loss:
+            point = changed
+        else:
+            n_exchanged //= 2
+    return point
+
+
+def exchange(point: PathPoint, pull: NDArray[Any], groups: Groups, n_exchanged: int) -> PathPoint | None:
+    """Groups of least norm out, as many of largest pull in, with zero weights; None where that cannot be paid for.
+
+    A group outside pulls with the gradient of its zero weights, the rows ``x' D`` of ``pull``.
+    """
+    here = groups.take(point.groups)
+    strength = np.sqrt(np.add.reduceat(np.einsum("kj,kj->k", pull, pull), groups.offsets[:-1]))
+    strength[point.groups] = -1
+    movable = np.flatnonzero(~here.fixed)
+    n_exchanged = min(n_exchanged, len(movable), len(groups.price) - len(point.groups))
+    if n_exchanged == 0:
+        return None
+    leaving = movable[np.argsort(group_norms(point.trees, here)[movable])[:n_exchanged]]
+    coming = np.argsort(-strength)[:n_exchanged]
+    together = np.sort(np.append(np.delete(point.groups, leaving), coming))
+    if groups.price[together].sum() > here.price.sum() * (1 + 1e-12):
+        return None
+    columns = groups.columns(together)
+    W = np.zeros((len(columns), point.trees.W.shape[1]), dtype=point.trees.W.dtype)
+    _, new, old = np.intersect1d(columns, groups.columns(point.groups), return_indices=True)
+    W[new] = point.trees.W[old]
+    flat = np.concatenate([W.ravel(), point.trees.b, point.trees.O.ravel()])
+    return PathPoint(together, view_trees(flat, *W.shape, point.trees.O.shape), point.train_loss)
 
 
 def prune(
@@ -247,6 +321,12 @@ def keep_worthiest(worth: NDArray[np.float64], groups: Groups, budget: float) ->
     return np.sort(np.array(kept, dtype=np.intp))
 
 
+def keep_by_norm(point: PathPoint, groups: Groups, budget: float) -> NDArray[np.intp]:
+    """Positions of the point's groups of largest norm within the budget."""
+    here = groups.take(point.groups)
+    return keep_worthiest(group_norms(point.trees, here), here, budget)
+
+
 def choose_point(row_losses: NDArray[np.float64], weight: NDArray[np.float64], rule: str) -> int:
     """Which of the points, ordered from large to small, to take, given each one's loss on every held-out row.
 
@@ -258,9 +338,10 @@ def choose_point(row_losses: NDArray[np.float64], weight: NDArray[np.float64], r
     excess = row_losses - row_losses[best]
     share = weight / weight.sum()
     noise = np.sqrt(((excess - (excess @ share)[:, None]) ** 2) @ share**2)
+    own_noise = np.sqrt((row_losses[best] - mean[best]) ** 2 @ share**2)
     rules: dict[str, Callable[[], int]] = {
         "best": lambda: int(np.flatnonzero(excess @ share <= NOISE * noise)[0]),
-        "one_se": lambda: int(np.flatnonzero(excess @ share <= noise)[-1]),
+        "one_se": lambda: int(np.flatnonzero(excess @ share <= np.maximum(noise, own_noise))[-1]),
         "full": lambda: 0,
     }
     return rules[rule]()

@@ -1,0 +1,452 @@
+"""Stability selection: which features keep being selected when the rows change.
+
+Meinshausen & Bühlmann (2010) with the complementary pairs of Shah & Samworth (2013), around any estimator that selects
+features. How features are selected is the estimator's business, not known here.
+"""
+
+import inspect
+import math
+import warnings
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone, is_classifier, is_regressor
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state, get_tags
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
+
+from skinnytrees.estimators import SkinnyTreesClassifier, SkinnyTreesRegressor
+from skinnytrees.exceptions import refuse_unless
+from skinnytrees.plots import ACCENT, INK, PALE, new_axes
+from skinnytrees.tables import is_frame
+
+# For mypy: the constructors of the estimators have no annotations.
+_CLASSIFIER: Any = SkinnyTreesClassifier
+_REGRESSOR: Any = SkinnyTreesRegressor
+# More different whole numbers than this may be classes or amounts: only the user knows.
+_MOST_CLASSES = 20
+# As many names as can be read along an axis.
+_MOST_BARS = 30
+# The bound that the default number of features a resample is made for, where the user asks for none.
+_USUAL_FALSE_SELECTIONS = 1.0
+
+
+class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
+    r"""Select the features that an estimator selects again and again when it sees only part of the rows.
+
+    The rows are cut at random into two halves that share no row, the estimator is fitted on each, and this is repeated;
+    a feature is kept if the share of fits that selected it reaches a threshold. Noise features are selected by
+    accident, and an accident of one half is rarely repeated on the other.
+
+    Parameters
+    ----------
+    estimator : object with ``fit`` and ``get_support()`` or ``support_``, or None, default=None
+        What selects features on each resample: a SkinnyTrees estimator, scikit-learn's ``SelectFromModel``, ``RFE``,
+        ``SelectKBest`` and the like. It is cloned, and every ``random_state`` in it is set anew for each resample. None
+        is the path of :class:`SkinnyTreesClassifier` where ``y`` holds classes (text, booleans, or at most 20 different
+        whole numbers) and of :class:`SkinnyTreesRegressor` where it holds numbers with fractions; each walks down to
+        ``feature_budget`` features on all rows of its resample, and trains no final ensemble. Other targets are refused
+        with the request to name an estimator.
+    n_resamples : int, default=50
+        Number of fits; even, for they come in pairs: 50 are 25 cuts with two halves each.
+    sample_fraction : float in (0, 0.5], default=0.5
+        Share of the rows (of each class, rounded down) in either part of a pair. The parts share no row, hence at most
+        one half.
+    threshold : float in (0.5, 1], default=0.6
+        Keep features that at least this share of the fits selected.
+    max_false_selections : float or None, default=None
+        Raise the threshold (never lower it) so that the expected number of falsely selected features is at most this,
+        under the assumptions in the notes. What no threshold up to 1 can give is refused.
+    feature_budget : int or None, default=None
+        Number of features that the default estimator selects on each resample. None takes as many as keep the bound on
+        falsely selected features within ``max_false_selections`` (within 1, if that is None) at ``threshold``, but at
+        least one: 4 of 100, 44 of 10,000. No more than ``feature_budget / threshold`` features can be stable, so give a
+        larger number if you expect more. With ``estimator``, set the budget there.
+    random_state : int, RandomState or None, default=None
+        Seed of the cuts and of the fits; the result does not depend on ``n_jobs``.
+    n_jobs : int or None, default=None
+        Fits that run at the same time, as in joblib; None is one, -1 all cores.
+    verbose : int, default=0
+        1 shows progress.
+
+    Attributes
+    ----------
+    frequencies_ : array of shape (n_features_in_,)
+        Share of the fits that selected each feature.
+    threshold_ : float
+        The threshold that was used.
+    support_ : array of bool of shape (n_features_in_,)
+        Features whose frequency reaches ``threshold_``.
+    n_features_selected_ : int
+        How many they are.
+    mean_selected_ : float
+        Mean number of features that a fit selected.
+    error_bound_ : float
+        Bound on the expected number of falsely selected features, see the notes; above ``n_features_selected_`` it
+        says nothing.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array of str
+        Names of the columns, if X was a frame.
+
+    Notes
+    -----
+    With q features selected per resample on average, p features in all and the threshold :math:`\pi`, the expected
+    number V of selected noise features obeys (Meinshausen & Bühlmann, theorem 1)
+
+    .. math:: E[V] \le \frac{q^2}{(2 \pi - 1) \, p}.
+
+    This assumes that the noise features are exchangeable (each is as likely to be selected as any other, so a feature
+    that is merely correlated with signal is no noise) and that the estimator does no worse than random guessing.
+    Without these assumptions it bounds something weaker: the expected number of selected features that a single
+    resample selects with probability at most q / p (Shah & Samworth, theorem 1, for any number of pairs). Both take
+    rows as independent draws.
+
+    The bound is about the q that is expected. The default estimator never selects more than ``feature_budget``
+    features, so that q is known; for others it is estimated by ``mean_selected_``, and what
+    ``max_false_selections`` promises holds approximately.
+
+    References
+    ----------
+    N. Meinshausen, P. Bühlmann: Stability selection. Journal of the Royal Statistical Society B 72 (2010), 417-473.
+    R. D. Shah, R. J. Samworth: Variable selection with error control: another look at stability selection. Journal of
+    the Royal Statistical Society B 75 (2013), 55-80.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.stability import StabilitySelector
+    >>> X = np.random.default_rng(0).normal(size=(200, 50))
+    >>> y = X[:, 3] + X[:, 17] + X[:, 42] > 0
+    >>> selector = StabilitySelector(n_resamples=20, random_state=0).fit(X, y)
+    >>> selector.get_support(indices=True)
+    array([ 3, 17, 42])
+    >>> selector.error_bound_ < 1
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods("fit"), None],
+        "n_resamples": [Interval(Integral, 2, None, closed="left")],
+        "sample_fraction": [Interval(Real, 0, 0.5, closed="right")],
+        "threshold": [Interval(Real, 0.5, 1, closed="right")],
+        "max_false_selections": [Interval(Real, 0, None, closed="neither"), None],
+        "feature_budget": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_resamples: int = 50,
+        sample_fraction: float = 0.5,
+        threshold: float = 0.6,
+        max_false_selections: float | None = None,
+        feature_budget: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_resamples = n_resamples
+        self.sample_fraction = sample_fraction
+        self.threshold = threshold
+        self.max_false_selections = max_false_selections
+        self.feature_budget = feature_budget
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(_CLASSIFIER() if self.estimator is None else self.estimator)
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.target_tags.required = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the estimator on resamples and count how often it selects each feature.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_samples, n_features)
+            Training table; the estimator decides what it may hold.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Classes or numbers. Classes have the same shares in every resample, as nearly as whole rows allow.
+        sample_weight : array of shape (n_samples,) or None
+            Weight of each row, handed to the estimator; rows of weight zero are left out.
+
+        Returns
+        -------
+        self
+        """
+        refuse_unless(
+            self.n_resamples % 2 == 0,
+            f"n_resamples={self.n_resamples} is odd, but halves come in pairs. Use {self.n_resamples + 1}.",
+        )
+        X, y = self._read_table(X, y)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        estimator = self._checked_estimator(y, weight)
+        strata = _strata(estimator, y, np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0))
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        resamples = [part for _ in range(self.n_resamples // 2) for part in _pair(strata, self.sample_fraction, rng)]
+        seeds = rng.integers(2**31, size=self.n_resamples).tolist()
+        selected = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
+            delayed(_select)(estimator, X, y, weight, rows, seed) for rows, seed in zip(resamples, seeds, strict=True)
+        )
+        self._adopt(np.array(selected))
+        return self
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how often the features were selected, the most frequent ones first, with the threshold.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        check_is_fitted(self)
+        top = np.argsort(-self.frequencies_, kind="stable")[:_MOST_BARS]
+        is_new = ax is None
+        ax = new_axes(ax)
+        if is_new:
+            ax.figure.set_figheight(1.2 + 0.22 * len(top))
+        places = np.arange(len(top))
+        ax.barh(places, self.frequencies_[top], color=np.where(self.support_[top], INK, PALE), height=0.7)
+        ax.axvline(self.threshold_, color=ACCENT, linewidth=1.2, label=f"threshold: {self.threshold_:.2f}")
+        ax.set_yticks(places, labels=[str(name) for name in _check_feature_names_in(self)[top]])
+        ax.set_ylim(len(top) - 0.4, -0.6)
+        ax.set_xlim(0, 1.02)
+        ax.set_xlabel("share of resamples that select the feature")
+        ax.set_title(f"{self.n_features_selected_} of {self.n_features_in_} features are stable", loc="left")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False, loc="lower right")
+        return ax
+
+    def _read_table(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Something whose rows can be taken; frames stay frames, and values are left to the estimator's judgement."""
+        refuse_unless(
+            y is not None,
+            f"{type(self).__name__} requires y to be passed, but the target y is None. Give the classes or "
+            "numbers that the features should predict.",
+        )
+        as_it_is = {"skip_check_array": True}
+        as_array = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False, "ensure_min_samples": 2}
+        X = validate_data(self, X, **(as_it_is if is_frame(X) else as_array))
+        y = y if hasattr(y, "shape") else np.asarray(y)
+        check_consistent_length(X, y)
+        return X, y
+
+    def _checked_estimator(self, y: Any, weight: NDArray[np.float64] | None) -> Any:
+        if self.estimator is None:
+            return _default_estimator(y, self._budget())
+        refuse_unless(
+            self.feature_budget is None,
+            f"feature_budget={self.feature_budget} is for the default estimator, but estimator={self.estimator!r} was "
+            "given. Set the number of features there, and leave feature_budget=None.",
+        )
+        if weight is not None and not _takes_weights(self.estimator):
+            raise TypeError(
+                f"sample_weight was given, but {type(self.estimator).__name__}.fit does not take it. Leave it out, or "
+                "use an estimator that does."
+            )
+        return self.estimator
+
+    def _budget(self) -> int:
+        """Features a resample for the default estimator; a demand that they cannot meet is refused before any work."""
+        n_features, limit = int(self.n_features_in_), self.max_false_selections
+        if self.feature_budget is None:
+            square = (2 * self.threshold - 1) * n_features * (limit or _USUAL_FALSE_SELECTIONS)
+            budget = min(max(1, math.isqrt(int(square + 1e-9))), n_features)
+        else:
+            budget = int(self.feature_budget)
+            refuse_unless(
+                budget <= n_features,
+                f"feature_budget={budget} asks for more columns than X has ({n_features}). Use a number well below "
+                f"{n_features}, or None.",
+            )
+        if limit is not None:
+            _least_threshold(budget, n_features, limit)
+        return budget
+
+    def _adopt(self, selected: NDArray[np.bool_]) -> None:
+        n_features, limit = self.n_features_in_, self.max_false_selections
+        mean_selected = float(selected.sum(axis=1).mean())
+        least = 0.0 if limit is None else _least_threshold(mean_selected, n_features, limit)
+        self.threshold_ = max(float(self.threshold), least)
+        self.mean_selected_ = mean_selected
+        self.error_bound_ = false_selection_bound(mean_selected, n_features, self.threshold_)
+        self.frequencies_ = selected.mean(axis=0)
+        self.support_ = self.frequencies_ >= self.threshold_ - 1e-12
+        self.n_features_selected_ = int(self.support_.sum())
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        support: NDArray[np.bool_] = self.support_
+        return support
+
+
+def false_selection_bound(mean_selected: float, n_features: int, threshold: float) -> float:
+    """Bound on the expected number of falsely selected features (Meinshausen & Bühlmann 2010, theorem 1).
+
+    Parameters
+    ----------
+    mean_selected : float
+        Mean number of features selected on a resample.
+    n_features : int
+        Number of features in all.
+    threshold : float in (0.5, 1]
+        Share of the resamples that must select a feature.
+
+    Returns
+    -------
+    float
+        The bound; its assumptions are in the notes of :class:`StabilitySelector`.
+
+    Examples
+    --------
+    >>> from skinnytrees.stability import false_selection_bound
+    >>> false_selection_bound(mean_selected=10, n_features=1000, threshold=0.75)
+    0.2
+    """
+    refuse_unless(
+        0.5 < threshold <= 1,
+        f"threshold={threshold} is outside the range in which the bound holds. Use a number above 0.5, up to 1.",
+    )
+    return mean_selected**2 / ((2 * threshold - 1) * n_features)
+
+
+def _least_threshold(mean_selected: float, n_features: int, max_false_selections: float) -> float:
+    """The threshold at which the bound is ``max_false_selections``; refused if no share of resamples is that large."""
+    threshold = (1 + mean_selected**2 / (max_false_selections * n_features)) / 2
+    if threshold > 1 + 1e-12:
+        fewer = math.isqrt(int(max_false_selections * n_features + 1e-9))
+        least = math.ceil(1000 * mean_selected**2 / n_features) / 1000
+        select_fewer = (
+            f"select at most {fewer} a resample (feature_budget, or a setting of the estimator), or " if fewer else ""
+        )
+        raise ValueError(
+            f"max_false_selections={max_false_selections:g} cannot be promised: with {mean_selected:g} of {n_features} "
+            f"features selected a resample, the threshold would have to be {threshold:.3g}, which is above 1. To "
+            f"have it, {select_fewer}set max_false_selections={least:g}."
+        )
+    return min(threshold, 1.0)
+
+
+def _default_estimator(y: Any, budget: int) -> Any:
+    """The path down to the budget for this target, without the final ensemble: only the columns are wanted."""
+    kind = _kind_of_target(y)
+    known = {
+        "binary": _CLASSIFIER,
+        "multiclass": _CLASSIFIER,
+        "continuous": _REGRESSOR,
+        "continuous-multioutput": _REGRESSOR,
+    }
+    refuse_unless(
+        kind in known,
+        f"Unknown label type for the default estimator: y is {kind!r}, neither classes nor numbers. Name an estimator, "
+        "such as StabilitySelector(SkinnyTreesRegressor(10)).",
+    )
+    values = np.asarray(y)
+    n_values = len(np.unique(values)) if kind == "multiclass" else 0
+    refuse_unless(
+        n_values <= _MOST_CLASSES or values.dtype.kind not in "iuf",
+        f"y has {n_values} different whole numbers, which may be classes or amounts. Say which: "
+        "StabilitySelector(SkinnyTreesClassifier(10)) or StabilitySelector(SkinnyTreesRegressor(10)).",
+    )
+    return known[kind](
+        budget, size_rule="full", validation_fraction=None, refit=False, n_estimators=1, max_depth=1, max_epochs=1,
+        callbacks=[_stop],
+    )  # fmt: skip
+
+
+def _stop(report: Any) -> bool:
+    """Callback that ends the path as soon as the budget is met."""
+    return True
+
+
+def _kind_of_target(y: Any) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that many classes look like numbers: it is what we ask for
+        return str(type_of_target(y, input_name="y"))
+
+
+def _takes_weights(estimator: Any) -> bool:
+    parameters = inspect.signature(estimator.fit).parameters
+    return "sample_weight" in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
+
+def _strata(estimator: Any, y: Any, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Rows to be cut in the same way one class at a time; all together where y does not hold classes."""
+    refuse_unless(
+        len(rows) > 1, f"X has {len(rows)} rows of positive weight, but two halves need at least 2. Give more rows."
+    )
+    if is_regressor(estimator) or _kind_of_target(y) not in ("binary", "multiclass"):
+        return [rows]
+    labels, codes, counts = np.unique(np.ravel(np.asarray(y))[rows], return_inverse=True, return_counts=True)
+    if counts.min() == 1:
+        # SelectFromModel and its like do not say whether whole numbers are classes to them: only classifiers are refused.
+        refuse_unless(
+            not is_classifier(estimator),
+            f"The class {labels.tolist()[counts.argmin()]!r} has one row, but needs one in each half. Leave the class "
+            "out, or add rows of it.",
+        )
+        return [rows]
+    return [rows[codes == code] for code in range(len(labels))]
+
+
+def _pair(
+    strata: Sequence[NDArray[np.intp]], fraction: float, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Two parts of the rows that share none, each with this fraction of every stratum and at least one row of it."""
+    parts: tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]] = ([], [])
+    for rows in strata:
+        shuffled = rng.permutation(rows)
+        size = max(1, int(fraction * len(rows)))
+        parts[0].append(shuffled[:size])
+        parts[1].append(shuffled[size : 2 * size])
+    return np.sort(np.concatenate(parts[0])), np.sort(np.concatenate(parts[1]))
+
+
+def _select(
+    estimator: Any, X: Any, y: Any, weight: NDArray[np.float64] | None, rows: NDArray[np.intp], seed: int
+) -> NDArray[np.bool_]:
+    """Which features a clone of the estimator selects on some of the rows."""
+    fresh = clone(estimator)
+    names = [name for name in fresh.get_params() if name == "random_state" or name.endswith("__random_state")]
+    fresh.set_params(**dict.fromkeys(names, seed))
+    weights = {} if weight is None else {"sample_weight": weight[rows]}
+    fresh.fit(_safe_indexing(X, rows), _safe_indexing(y, rows), **weights)
+    return _support(fresh, X.shape[1])
+
+
+def _support(fitted: Any, n_features: int) -> NDArray[np.bool_]:
+    name = type(fitted).__name__
+    if not hasattr(fitted, "get_support") and not hasattr(fitted, "support_"):
+        raise TypeError(
+            f"{name} does not say which features it selected: it has neither get_support() nor support_. Wrap it, for "
+            "example in sklearn.feature_selection.SelectFromModel."
+        )
+    support = np.asarray(fitted.get_support() if hasattr(fitted, "get_support") else fitted.support_)
+    if support.dtype != bool or support.shape != (n_features,):
+        # A support vector machine has a support_, too: rows, not features.
+        raise TypeError(
+            f"The support of {name} is an array of {support.dtype} of shape {support.shape}, not one True or False for "
+            f"each of {n_features} features. Wrap it, for example in sklearn.feature_selection.SelectFromModel."
+        )
+    return support
