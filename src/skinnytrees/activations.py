@@ -108,7 +108,11 @@ def _rational_sigmoid(z, slope, theta):  # type: ignore[no-untyped-def]
     scale, inverse = np.float32(0.5 / theta), np.float32(1 / theta)
     a1, a3, a5, a7 = (np.float32(4.89352455891786e-03), np.float32(6.37261928875436e-04),
                       np.float32(1.48572235717979e-05), np.float32(5.12229709037114e-08))  # fmt: skip
-    a9, a11, a13 = np.float32(-8.60467152213735e-11), np.float32(2.00018790482477e-13), np.float32(-2.76076847742355e-16)
+    a9, a11, a13 = (
+        np.float32(-8.60467152213735e-11),
+        np.float32(2.00018790482477e-13),
+        np.float32(-2.76076847742355e-16),
+    )
     b0, b2, b4, b6 = (np.float32(4.89352518554385e-03), np.float32(2.26843463243900e-03),
                       np.float32(1.18534705686654e-04), np.float32(1.19825839466702e-06))  # fmt: skip
     for i in range(z.shape[0]):

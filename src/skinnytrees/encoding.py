@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from skinnytrees.kernels.state import select_runs
+
 # Rows handled at once, so that no second copy of the table is made.
 _ROWS_AT_ONCE = 256
 # A column of missing-value indicators is worth having from this many missing and this many known rows on.
@@ -98,7 +100,7 @@ class Encoder:
         """Learn from training rows how to encode; ``groups`` lists the features of each group."""
         scaling = Scaling.learn(X, weight) if standardize else Scaling.none(X.shape[1])
         n_missing = np.zeros(X.shape[1], dtype=int) if sparse.issparse(X) else _count_missing(X)
-        parts = []
+        parts: list[tuple[Any, ...]] = []
         sizes = []
         for features in groups:
             before = len(parts)
@@ -110,15 +112,22 @@ class Encoder:
                 if min(n_missing[k], X.shape[0] - n_missing[k]) >= _INDICATOR_NEEDS_ROWS:
                     parts.append((k, 0.0, 1.0, np.nan, True, False))
             sizes.append(len(parts) - before)
-        columns = [np.array(column) for column in zip(*parts, strict=True)]
-        return cls(columns[0].astype(np.intp), *columns[1:], offsets=np.append(0, np.cumsum(sizes)).astype(np.intp))
+        feature, mean, scale, level, is_indicator, is_level = (np.array(column) for column in zip(*parts, strict=True))
+        offsets = np.append(0, np.cumsum(sizes)).astype(np.intp)
+        return cls(feature.astype(np.intp), mean, scale, level, is_indicator, is_level, offsets)
 
     def select(self, groups: NDArray[np.intp]) -> "Encoder":
         """The encoder of some of the groups."""
-        columns = np.concatenate([np.arange(self.offsets[g], self.offsets[g + 1]) for g in groups] or [[]]).astype(np.intp)
-        sizes = np.diff(self.offsets)[groups]
-        fields = (self.feature, self.mean, self.scale, self.level, self.is_indicator, self.is_level)
-        return Encoder(*(field[columns] for field in fields), np.append(0, np.cumsum(sizes)).astype(np.intp))
+        columns, offsets = select_runs(self.offsets, groups)
+        return Encoder(
+            feature=self.feature[columns],
+            mean=self.mean[columns],
+            scale=self.scale[columns],
+            level=self.level[columns],
+            is_indicator=self.is_indicator[columns],
+            is_level=self.is_level[columns],
+            offsets=offsets,
+        )
 
     def encode(self, X: Any) -> Any:
         """Design rows in float32: row-major, or CSR for a sparse table."""
@@ -170,7 +179,10 @@ def _nonzero_size(values: Any) -> NDArray[np.float64]:
 
 
 def _count_missing(X: NDArray[Any]) -> NDArray[np.intp]:
-    return sum((np.isnan(X[i : i + _ROWS_AT_ONCE]).sum(axis=0) for i in range(0, len(X), _ROWS_AT_ONCE)), start=np.zeros(X.shape[1], dtype=np.intp))
+    count = np.zeros(X.shape[1], dtype=np.intp)
+    for start in range(0, len(X), _ROWS_AT_ONCE):
+        count += np.isnan(X[start : start + _ROWS_AT_ONCE]).sum(axis=0)
+    return count
 
 
 def _levels(values: NDArray[np.float64]) -> NDArray[np.float64]:

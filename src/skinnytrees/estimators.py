@@ -40,7 +40,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+class _SkinnyTrees(SelectorMixin, BaseEstimator):
     """What classifier and regressor share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -88,7 +88,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             training, held_out = rows, self._read_rows(X_val, y_val, sample_weight_val, reset=False)
         problem = self._problem(training)
         if isinstance(self.penalty, str):
-            everything = rows if X_val is None else training.join(held_out)
+            everything = rows if X_val is None or held_out is None else training.join(held_out)
             fitted = fit_path(problem, everything, training, held_out, self._path_settings(problem, rows, rng), rng)
             self.path_ = fitted.path
             self._adopt(fitted.model, fitted.reports)
@@ -143,7 +143,9 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         n_features, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
         loss = self._loss()
         costs = np.ones(n_features) if self.feature_costs is None else read_costs(self.feature_costs, n_features, names)
-        always = find_columns([] if self.always_select is None else self.always_select, n_features, names, "always_select")
+        always = find_columns(
+            [] if self.always_select is None else self.always_select, n_features, names, "always_select"
+        )
         groups = read_groups(self.feature_groups, n_features, names)
         price = np.array([costs[group].sum() for group in groups])
         fixed = np.array([np.isin(group, always).any() for group in groups])
@@ -176,7 +178,9 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             folds = list(splitter.split(np.zeros((len(rows.Y), 1)), rows.Y[:, 0]))
         chosen = {"n_estimators": "n_trees", "max_depth": "depth", "learning_rate": "learning_rate",
                   "max_epochs": "n_epochs", "batch_size": "batch_size", "l2": "l2"}  # fmt: skip
-        final = {field: getattr(self, name) for name, field in chosen.items() if not isinstance(getattr(self, name), str)}
+        final = {
+            field: getattr(self, name) for name, field in chosen.items() if not isinstance(getattr(self, name), str)
+        }
         return PathSettings(
             budget=budget,
             size_rule=self.size_rule,
@@ -236,7 +240,9 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _adopt(self, model: SoftTrees, reports: list[EpochReport]) -> None:
         self._adopt_model(model)
-        self.history_ = {name: np.array(column) for name, column in zip(EpochReport._fields, zip(*reports, strict=True), strict=True)}
+        self.history_ = {
+            name: np.array(column) for name, column in zip(EpochReport._fields, zip(*reports, strict=True), strict=True)
+        }
 
     def _adopt_model(self, model: SoftTrees) -> None:
         self.model_ = model
@@ -283,7 +289,9 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         if not hasattr(self, "path_"):
-            raise AttributeError(f"at() needs a path, but penalty={self.penalty!r} leaves none. Fit with penalty='path'.")
+            raise AttributeError(
+                f"at() needs a path, but penalty={self.penalty!r} leaves none. Fit with penalty='path'."
+            )
         smaller = copy.copy(self)
         entry = self.path_.find(n_features)
         smaller._adopt_model(self.model_ if entry == self.path_.chosen else self.path_.models[entry])
@@ -298,7 +306,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return self.support_
 
 
-class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):  # type: ignore[misc]
+class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
     """Soft tree ensemble that learns which few features it needs, for two or more classes.
 
     Parameters
@@ -372,18 +380,19 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):  # type: ignore[misc
     True
     """
 
+    classes_: NDArray[Any]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_SkinnyTrees._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
-    def __init__(
+    def __init__(  # type: ignore[no-untyped-def]
         self, feature_budget=None, *, size_rule="best", n_estimators="auto", max_depth="auto", learning_rate="auto",
         max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path", optimizer="sgd",
         schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
         categorical_features="from_dtype", class_weight=None, standardize=True, validation_fraction=0.2, cv=None, refit=True,
         callbacks=None, random_state=None, n_jobs=None, verbose=0,
-    ):  # type: ignore[no-untyped-def]  # fmt: skip
+    ):  # fmt: skip
         self.feature_budget = feature_budget
         self.size_rule = size_rule
         self.n_estimators = n_estimators
@@ -476,14 +485,15 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):  # type: ignore[misc
         return self.classes_[self._raw(X).argmax(axis=1)]
 
     def _loss(self) -> Loss:
-        return Multinomial()  # type: ignore[return-value]
+        return Multinomial()
 
     def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
         y = column_or_1d(y, warn=True)
         if not reset:
             unknown = np.setdiff1d(y, self.classes_)
             refuse_unless(
-                len(unknown) == 0, f"y_val has classes that y has not: {unknown.tolist()}. Use classes of {self.classes_.tolist()}."
+                len(unknown) == 0,
+                f"y_val has classes that y has not: {unknown.tolist()}. Use classes of {self.classes_.tolist()}.",
             )
             return np.searchsorted(self.classes_, y).astype(np.float64).reshape(-1, 1)
         assert_all_finite(y, input_name="y")
@@ -508,7 +518,7 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):  # type: ignore[misc
         return TargetScale.none(len(self.classes_))
 
 
-class SkinnyTreesRegressor(RegressorMixin, _SkinnyTrees):  # type: ignore[misc]
+class SkinnyTreesRegressor(RegressorMixin, _SkinnyTrees):
     """Soft tree ensemble that learns which few features it needs, for one or more numbers.
 
     Parameters
@@ -544,13 +554,13 @@ schedule, validation_fraction, refit, callbacks, random_state, n_jobs, verbose
         "loss": [str, HasMethods(["value", "gradient"])],
     }
 
-    def __init__(
+    def __init__(  # type: ignore[no-untyped-def]
         self, feature_budget=None, *, loss="squared_error", size_rule="best", n_estimators="auto", max_depth="auto",
         learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path",
         optimizer="sgd", schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
         categorical_features="from_dtype", standardize=True, validation_fraction=0.2, cv=None, refit=True, callbacks=None,
         random_state=None, n_jobs=None, verbose=0,
-    ):  # type: ignore[no-untyped-def]  # fmt: skip
+    ):  # fmt: skip
         self.feature_budget = feature_budget
         self.loss = loss
         self.size_rule = size_rule

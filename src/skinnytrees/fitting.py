@@ -106,7 +106,12 @@ def fit_penalised(
 
 
 def fit_path(
-    problem: Problem, rows: Rows, training: Rows, held_out: Rows | None, settings: PathSettings, rng: np.random.Generator
+    problem: Problem,
+    rows: Rows,
+    training: Rows,
+    held_out: Rows | None,
+    settings: PathSettings,
+    rng: np.random.Generator,
 ) -> PathFit:
     """Walk the path, choose a size within the budget, make the final ensemble there.
 
@@ -116,7 +121,7 @@ def fit_path(
         fold_losses = None if settings.folds is None else _fold_losses(problem, rows, settings, rng)
         walk = Walk(problem, training, held_out, settings)
         walk.go(rng)
-        finals = []
+        finals: list[Final] = []
         for i, fork in enumerate(walk.forks):
             losses = fork.losses if fold_losses is None else list(fold_losses[i])
             weight = rows.weight if fold_losses is not None else None if held_out is None else held_out.weight
@@ -205,7 +210,7 @@ class Walk:
             return
         self.forks = []
         for fill_in in (True, False):
-            self.forks.append(Fork(*(list(part) for part in screened)))
+            self.forks.append(Fork(list(screened.points), list(screened.losses), list(screened.reports)))
             for point in prune(start, data, groups, todo[1:], fill_in, trainer, self.rules, rng):
                 if self._add(point):
                     break
@@ -220,8 +225,8 @@ class Walk:
         n_features = sum(len(self.problem.feature_groups[g]) for g in point.groups)
         fork.reports.append(EpochReport(len(fork.points) - 1, point.train_loss, np.nan, n_features, val_loss))
         self.settings.show(fork.reports[-1])
-        wants_stop = any([callback(fork.reports[-1]) for callback in self.settings.callbacks])
-        return wants_stop and self._fits(point)
+        answers = [callback(fork.reports[-1]) for callback in self.settings.callbacks]
+        return any(answers) and self._fits(point)
 
     def _fits(self, point: PathPoint) -> bool:
         return bool(self.problem.price[point.groups].sum() <= self.settings.budget * (1 + 1e-9))

@@ -380,7 +380,7 @@ class UserLoss:
             raise error
 
 
-class _PythonFunction(types.WrapperAddressProtocol):  # type: ignore[misc]
+class _PythonFunction(types.WrapperAddressProtocol):
     def __init__(self, loss: UserLoss, dtype: np.dtype) -> None:
         array = ctypes.POINTER(np.ctypeslib.as_ctypes_type(dtype))
         count = ctypes.c_int64
@@ -418,10 +418,10 @@ def regression_loss(loss: Any) -> Loss:
     Loss
     """
     if isinstance(loss, CompiledLoss):
-        return loss  # type: ignore[return-value]
+        return loss
     if isinstance(loss, str):
         refuse_unless(loss in REGRESSION_LOSSES, f"loss={loss!r} is not known. Use one of {sorted(REGRESSION_LOSSES)}.")
-        return REGRESSION_LOSSES[loss]()  # type: ignore[return-value]
+        return REGRESSION_LOSSES[loss]()
     return UserLoss(loss)
 
 

@@ -15,6 +15,7 @@ from skinnytrees.kernels.feature_space import adam_epoch, sgd_epoch
 from skinnytrees.kernels.sample_space import sample_space_epoch
 from skinnytrees.kernels.state import Data, Functions, Groups, Samples, Schedule, Trees, make_moments, make_workspace
 
+
 class RateSchedule(Protocol):
     """What training asks of a learning-rate schedule."""
 
@@ -94,7 +95,7 @@ class Run(Protocol):
 class Optimizer(Protocol):
     """What training asks of an optimiser."""
 
-    has_prox: bool
+    has_prox: ClassVar[bool]
 
     def begin(self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float) -> Run:
         """Prepare to train these trees in place."""
@@ -185,7 +186,15 @@ class _FeatureSpaceAdam(_FeatureSpaceSGD):
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         return float(
             adam_epoch(
-                self.trees, self.data, self.functions, self.work, self.moments, schedule, order, self.batch_size, self.l2
+                self.trees,
+                self.data,
+                self.functions,
+                self.work,
+                self.moments,
+                schedule,
+                order,
+                self.batch_size,
+                self.l2,
             )
         )
 

@@ -21,7 +21,7 @@ from skinnytrees.activations import Activation
 from skinnytrees.elimination import eliminate
 from skinnytrees.exceptions import DivergenceError
 from skinnytrees.kernels.feature_space import batch_gradients
-from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace, start_trees, view_trees
+from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace, select_runs, start_trees, view_trees
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
 from skinnytrees.training import TrainingSettings, evaluate, run_epochs
@@ -90,14 +90,14 @@ def path_rules(n_rows: int, **chosen: Any) -> PathRules:
     adam: dict[str, Any] = {"batch_size": max(batch_size, 32), "optimizer": Adam(), "schedule": OneCycle()}
     sgd: dict[str, Any] = {"batch_size": batch_size, "optimizer": FixedSupportSGD(), "schedule": Constant()}
     screen = Recipe(20, 2, 0.3, 0.1, epochs(10), **sgd)
-    screen_stage = replace(screen, n_epochs=epochs(4) if many else 8, schedule=OneCycle(warm_up=0.1, start=0.3, end=0.05))
-    prune = Recipe(50, 4, 0.02, 0.3, epochs(30), **adam)
-    prune_stage = Recipe(50, 4, 0.01, 0.3, epochs(6), **{**adam, "schedule": OneCycle(warm_up=0.1)})
-    grown = _override(Recipe(100, 4, 0.02, 0.3, epochs(50), **adam), chosen)
-    averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=5), chosen)
-    return PathRules(
-        screen, screen_stage, prune, prune_stage, PRUNING_STARTS_AT if many else 0, grown, averaged
+    screen_stage = replace(
+        screen, n_epochs=epochs(4) if many else 8, schedule=OneCycle(warm_up=0.1, start=0.3, end=0.05)
     )
+    prune = Recipe(50, 4, 0.03, 0.3, epochs(20), **adam)
+    prune_stage = Recipe(50, 4, 0.01, 0.3, epochs(5), **{**adam, "schedule": OneCycle(warm_up=0.1)})
+    grown = _override(Recipe(100, 4, 0.04, 0.1, epochs(30), **adam), chosen)
+    averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=5), chosen)
+    return PathRules(screen, screen_stage, prune, prune_stage, PRUNING_STARTS_AT if many else 0, grown, averaged)
 
 
 def _override(recipe: Recipe, chosen: dict[str, Any]) -> Recipe:
@@ -117,13 +117,11 @@ class Groups(NamedTuple):
 
     def columns(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
         """Design columns of some groups."""
-        runs = [np.arange(self.offsets[g], self.offsets[g + 1]) for g in groups]
-        return np.concatenate(runs) if runs else np.zeros(0, dtype=np.intp)
+        return select_runs(self.offsets, groups)[0]
 
     def take(self, groups: NDArray[np.intp]) -> "Groups":
         """Some of the groups."""
-        offsets = np.append(0, np.cumsum(np.diff(self.offsets)[groups]))
-        return Groups(offsets.astype(np.intp), self.price[groups], self.fixed[groups])
+        return Groups(select_runs(self.offsets, groups)[1], self.price[groups], self.fixed[groups])
 
 
 class PathPoint(NamedTuple):
@@ -158,11 +156,9 @@ class Trainer:
                 self.loss, self.activation, recipe.n_epochs, recipe.batch_size, rate, recipe.l2,
                 optimizer=recipe.optimizer, schedule=recipe.schedule, sync_every_epoch=False,
             )  # fmt: skip
-            loss = np.nan
             try:
-                for loss, _, _ in run_epochs(trees, data, np.array([0, trees.W.shape[0]]), settings, rng):
-                    pass
-                return float(loss)
+                *_, (loss, _, _) = run_epochs(trees, data, np.array([0, trees.W.shape[0]]), settings, rng)
+                return loss
             except DivergenceError:
                 if rate < 1e-6 * recipe.learning_rate:
                     raise
@@ -232,7 +228,9 @@ def swap(
         return data._replace(X=take_columns(data.X, groups.columns(point.groups)))
 
     def measured(point: PathPoint) -> PathPoint:
-        return point._replace(train_loss=float(np.average(trainer.row_losses(point.trees, rows_of(point)), weights=data.weight)))
+        return point._replace(
+            train_loss=float(np.average(trainer.row_losses(point.trees, rows_of(point)), weights=data.weight))
+        )
 
     n_exchanged = max(1, len(point.groups) // 4)
     point = measured(point)
@@ -272,7 +270,7 @@ def exchange(point: PathPoint, pull: NDArray[Any], groups: Groups, n_exchanged: 
     _, new, old = np.intersect1d(columns, groups.columns(point.groups), return_indices=True)
     W[new] = point.trees.W[old]
     flat = np.concatenate([W.ravel(), point.trees.b, point.trees.O.ravel()])
-    return PathPoint(together, view_trees(flat, *W.shape, point.trees.O.shape), point.train_loss)
+    return PathPoint(together, view_trees(flat, len(columns), W.shape[1], point.trees.O.shape), point.train_loss)
 
 
 def prune(

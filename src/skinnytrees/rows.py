@@ -23,7 +23,11 @@ class Rows(NamedTuple):
 
     def join(self, other: "Rows") -> "Rows":
         """These rows and others."""
-        X = sparse.vstack([self.X, other.X], format="csr") if sparse.issparse(self.X) else np.concatenate([self.X, other.X])
+        X = (
+            sparse.vstack([self.X, other.X], format="csr")
+            if sparse.issparse(self.X)
+            else np.concatenate([self.X, other.X])
+        )
         return Rows(X, np.concatenate([self.Y, other.Y]), np.concatenate([self.weight, other.weight]))
 
 

@@ -50,11 +50,12 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         What selects features on each resample: a SkinnyTrees estimator, scikit-learn's ``SelectFromModel``, ``RFE``,
         ``SelectKBest`` and the like. It is cloned, and every ``random_state`` in it is set anew for each resample. None
         is the path of :class:`SkinnyTreesClassifier` where ``y`` holds classes (text, booleans, or at most 20 different
-        whole numbers) and of :class:`SkinnyTreesRegressor` where it holds numbers with fractions; each walks down to
-        ``feature_budget`` features on all rows of its resample, and trains no final ensemble. Other targets are refused
-        with the request to name an estimator.
+        whole numbers) and of :class:`SkinnyTreesRegressor` where it holds numbers with fractions; either walks down to
+        ``feature_budget`` features, with no rows held out. Other targets are refused with the request to name an
+        estimator.
     n_resamples : int, default=50
-        Number of fits; even, for they come in pairs: 50 are 25 cuts with two halves each.
+        Number of fits; even, for they come in pairs: 50 are 25 cuts with two halves each. Time grows with it; the bound
+        in the notes holds for any number.
     sample_fraction : float in (0, 0.5], default=0.5
         Share of the rows (of each class, rounded down) in either part of a pair. The parts share no row, hence at most
         one half.
@@ -102,9 +103,9 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
 
     .. math:: E[V] \le \frac{q^2}{(2 \pi - 1) \, p}.
 
-    This assumes that the noise features are exchangeable (each is as likely to be selected as any other, so a feature
-    that is merely correlated with signal is no noise) and that the estimator does no worse than random guessing.
-    Without these assumptions it bounds something weaker: the expected number of selected features that a single
+    This assumes that the noise features are exchangeable (each is as likely to be selected as any other, which noise
+    that is correlated with signal is not) and that the estimator does no worse than random guessing. Without these
+    assumptions it bounds something weaker: the expected number of selected features that a single
     resample selects with probability at most q / p (Shah & Samworth, theorem 1, for any number of pairs). Both take
     rows as independent draws.
 
@@ -124,7 +125,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
     >>> from skinnytrees.stability import StabilitySelector
     >>> X = np.random.default_rng(0).normal(size=(200, 50))
     >>> y = X[:, 3] + X[:, 17] + X[:, 42] > 0
-    >>> selector = StabilitySelector(n_resamples=20, random_state=0).fit(X, y)
+    >>> selector = StabilitySelector(n_resamples=10, random_state=0).fit(X, y)
     >>> selector.get_support(indices=True)
     array([ 3, 17, 42])
     >>> selector.error_bound_ < 1
@@ -209,7 +210,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         return self
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw how often the features were selected, the most frequent ones first, with the threshold.
+        """Draw how often features were selected, the most frequent ones first and at most 30, with the threshold.
 
         Parameters
         ----------
@@ -221,7 +222,8 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         matplotlib axes
         """
         check_is_fitted(self)
-        top = np.argsort(-self.frequencies_, kind="stable")[:_MOST_BARS]
+        n_bars = min(max(1, np.count_nonzero(self.frequencies_)), _MOST_BARS)
+        top = np.argsort(-self.frequencies_, kind="stable")[:n_bars]
         is_new = ax is None
         ax = new_axes(ax)
         if is_new:
@@ -342,14 +344,14 @@ def _least_threshold(mean_selected: float, n_features: int, max_false_selections
         )
         raise ValueError(
             f"max_false_selections={max_false_selections:g} cannot be promised: with {mean_selected:g} of {n_features} "
-            f"features selected a resample, the threshold would have to be {threshold:.3g}, which is above 1. To "
-            f"have it, {select_fewer}set max_false_selections={least:g}."
+            f"features selected a resample, the threshold would have to be {threshold:.3g}, which is above 1. "
+            f"Instead, {select_fewer}set max_false_selections={least:g}."
         )
     return min(threshold, 1.0)
 
 
 def _default_estimator(y: Any, budget: int) -> Any:
-    """The path down to the budget for this target, without the final ensemble: only the columns are wanted."""
+    """The path for this target, down to the budget on all rows: with no rows held out there is nothing to refit."""
     kind = _kind_of_target(y)
     known = {
         "binary": _CLASSIFIER,
@@ -369,14 +371,11 @@ def _default_estimator(y: Any, budget: int) -> Any:
         f"y has {n_values} different whole numbers, which may be classes or amounts. Say which: "
         "StabilitySelector(SkinnyTreesClassifier(10)) or StabilitySelector(SkinnyTreesRegressor(10)).",
     )
-    return known[kind](
-        budget, size_rule="full", validation_fraction=None, refit=False, n_estimators=1, max_depth=1, max_epochs=1,
-        callbacks=[_stop],
-    )  # fmt: skip
+    return known[kind](budget, size_rule="full", validation_fraction=None, callbacks=[_stop_at_the_budget])
 
 
-def _stop(report: Any) -> bool:
-    """Callback that ends the path as soon as the budget is met."""
+def _stop_at_the_budget(report: Any) -> bool:
+    """Callback that ends the path; a path heeds it as soon as the budget is met, and smaller sizes are not wanted."""
     return True
 
 
@@ -400,7 +399,7 @@ def _strata(estimator: Any, y: Any, rows: NDArray[np.intp]) -> list[NDArray[np.i
         return [rows]
     labels, codes, counts = np.unique(np.ravel(np.asarray(y))[rows], return_inverse=True, return_counts=True)
     if counts.min() == 1:
-        # SelectFromModel and its like do not say whether whole numbers are classes to them: only classifiers are refused.
+        # SelectFromModel and its like do not say whether whole numbers are classes to them: only a classifier cares.
         refuse_unless(
             not is_classifier(estimator),
             f"The class {labels.tolist()[counts.argmin()]!r} has one row, but needs one in each half. Leave the class "

@@ -26,7 +26,9 @@ class Vocabulary:
         for k, column in enumerate(_columns(X)):
             if k in categorical or not _is_numeric(column):
                 seen = {value for value in _values(column) if not _is_missing(value)}
-                words[k] = {value: code for code, value in enumerate(sorted(seen, key=lambda value: (str(type(value)), value)))}
+                words[k] = {
+                    value: code for code, value in enumerate(sorted(seen, key=lambda value: (str(type(value)), value)))
+                }
         return cls(words)
 
     def read(self, X: Any) -> NDArray[np.float64]:
@@ -84,7 +86,9 @@ def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, para
     given = np.asarray(list(columns) if not isinstance(columns, str) else [columns])
     if given.dtype == bool:
         if len(given) != n_features:
-            raise ValueError(f"{parameter} is a mask of {len(given)} columns, but X has {n_features}. Give one entry a column.")
+            raise ValueError(
+                f"{parameter} is a mask of {len(given)} columns, but X has {n_features}. Give one entry a column."
+            )
         return np.flatnonzero(given)
     found = []
     known = {} if names is None else {name: k for k, name in enumerate(names)}
@@ -135,7 +139,9 @@ def read_costs(feature_costs: Any, n_features: int, names: NDArray[Any] | None) 
     else:
         costs = np.asarray(feature_costs, dtype=np.float64)
     if costs.shape != (n_features,):
-        raise ValueError(f"feature_costs has {costs.size} entries, but X has {n_features} columns. Give one cost a column.")
+        raise ValueError(
+            f"feature_costs has {costs.size} entries, but X has {n_features} columns. Give one cost a column."
+        )
     if not np.all(costs > 0):
         raise ValueError(
             f"feature_costs holds {np.nanmin(costs):g}; costs must be positive numbers. Use always_select for columns that are "

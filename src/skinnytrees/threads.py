@@ -20,6 +20,6 @@ def one_blas_thread() -> Iterator[None]:
 
 @functools.cache
 def _controller() -> ThreadpoolController:
-    import scipy.linalg.cython_blas  # noqa: F401, PLC0415  (the BLAS to be limited must be loaded when we look)
+    import scipy.linalg.cython_blas  # noqa: F401  (the BLAS to be limited must be loaded when we look)
 
     return ThreadpoolController()

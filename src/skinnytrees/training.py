@@ -61,7 +61,10 @@ class TrainingSettings:
     def functions(self, dtype: Any) -> Functions:
         """Compiled loss and activation for arrays of this type."""
         return Functions(
-            self.loss.function(dtype), float(self.loss.parameter), self.activation.kernel(dtype), float(self.activation.theta)
+            self.loss.function(dtype),
+            float(self.loss.parameter),
+            self.activation.kernel(dtype),
+            float(self.activation.theta),
         )
 
 
@@ -116,7 +119,8 @@ def train(
             keep()
             reports.append(EpochReport(epoch, loss, lambda0, n_features, val_loss))
             show(reports[-1])
-            if any([callback(reports[-1]) for callback in settings.callbacks]):
+            answers = [callback(reports[-1]) for callback in settings.callbacks]
+            if any(answers):
                 break
     return reports
 
@@ -177,6 +181,6 @@ def _refuse_divergence(loss: float, trees: Trees, epoch: int, settings: Training
         return
     settings.loss.raise_error()
     raise DivergenceError(
-        f"Training diverged in epoch {epoch + 1}: the loss is {loss}. learning_rate={settings.learning_rate} is too large for "
-        "this data. Use a smaller one, such as a tenth of it, or leave standardize=True so that columns have one scale."
+        f"Training diverged in epoch {epoch + 1}: the loss is {loss}. learning_rate={settings.learning_rate} is too large "
+        "for this data. Use a smaller one, such as a tenth of it, or leave standardize=True so that columns have one scale."
     )

@@ -102,7 +102,7 @@ def _read_table(parts: dict[str, NDArray[Any]]) -> Any:
     X = parts["X"].astype(np.float64)
     names = [str(name) for name in parts.get("feature_names", [])]
     categories = [names.index(name) for name in _CHURN_CATEGORIES] if set(_CHURN_CATEGORIES) <= set(names) else []
-    columns = []
+    columns: list[NDArray[np.float64]] = []
     for k in range(X.shape[1]):
         if k in categories:
             columns.extend((X[:, k] == level).astype(np.float64) for level in np.unique(X[:, k]))

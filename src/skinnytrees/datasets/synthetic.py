@@ -48,7 +48,6 @@ def correlated_linear(
     # An autoregression along the features has exactly this correlation.
     for k in range(1, n_features):
         X[:, k] = correlation * X[:, k - 1] + np.sqrt(1 - correlation**2) * X[:, k]
-    support = (np.arange(n_informative) + 0.5) * n_features / n_informative
-    support = support.astype(np.intp)
+    support = ((np.arange(n_informative) + 0.5) * n_features / n_informative).astype(np.intp)
     y = X[:, support].sum(axis=1) + noise * rng.standard_normal(n_samples)
     return SyntheticData(X, y, support)

@@ -49,7 +49,8 @@ def read_trials(folder: Path) -> list[Trial]:
     """All logged trials."""
     with (folder / "churn_trials.csv").open(newline="") as file:
         return [
-            Trial(**{name: kind(row[name]) for name, kind in Trial.__annotations__.items()}) for row in csv.DictReader(file)
+            Trial(**{name: kind(row[name]) for name, kind in Trial.__annotations__.items()})
+            for row in csv.DictReader(file)
         ]
 
 

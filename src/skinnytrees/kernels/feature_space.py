@@ -113,7 +113,7 @@ def evaluate_rows(trees, X, functions, work, out):  # type: ignore[no-untyped-de
 
 @kernel
 def gather_rows(source, rows, target):  # type: ignore[no-untyped-def]
-    """Copy the given rows to the top of ``target``. (Loops, because array assignments take seconds to compile.)"""
+    """Copy the given rows to the top of ``target``; loops, because array assignments take seconds to compile."""
     for i in range(rows.shape[0]):
         row, place = source[rows[i]], target[i]
         for j in range(source.shape[1]):
@@ -131,7 +131,7 @@ def repeat_row(row, target):  # type: ignore[no-untyped-def]
 
 @kernel
 def subtract_column_sums(eta, D, b):  # type: ignore[no-untyped-def]
-    """b <- b - eta D'1."""
+    """Subtract the sum over rows: b <- b - eta D'1."""
     for i in range(D.shape[0]):
         row = D[i]
         for j in range(b.shape[0]):

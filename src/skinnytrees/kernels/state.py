@@ -24,7 +24,7 @@ class Trees(NamedTuple):
     @property
     def n_trees(self) -> int:
         """Number of trees: a perfect tree has one leaf more than it has split nodes."""
-        return self.O.shape[0] - self.W.shape[1]
+        return int(self.O.shape[0] - self.W.shape[1])
 
     def copy(self) -> "Trees":
         """Same weights in an array of their own."""
@@ -94,6 +94,14 @@ def make_groups(offsets: NDArray[np.intp], bytes_a_column: int) -> Groups:
     n_groups = len(offsets) - 1
     blocks = np.append(starts, n_groups).astype(np.intp)
     return Groups(offsets.astype(np.intp), blocks, np.ones(n_groups, dtype=np.bool_))
+
+
+def select_runs(offsets: NDArray[np.intp], groups: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Columns of some groups, and where each group's run of columns begins when only those are left."""
+    sizes = np.diff(offsets)[groups]
+    new_offsets = np.append(0, np.cumsum(sizes)).astype(np.intp)
+    columns = np.repeat(offsets[groups] - new_offsets[:-1], sizes) + np.arange(new_offsets[-1])
+    return columns.astype(np.intp), new_offsets
 
 
 class Schedule(NamedTuple):
