@@ -47,10 +47,10 @@ def with_entry(table, value):
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
 def test_infinity_in_x_is_refused(way, value):
     for table in (with_entry(X, value), sparse.csr_array(with_entry(X, value)), WORDS.assign(ash=value)):
-        with pytest.raises(ValueError, match="Input X contains infinity or a value too large"):
+        with pytest.raises(ValueError, match=r"Input X contains infinity or a value too large"):
             classify(table, way=way)
     model = classify(way=way)
-    with pytest.raises(ValueError, match="Input X contains infinity or a value too large"):
+    with pytest.raises(ValueError, match=r"Input X contains infinity or a value too large"):
         model.predict(with_entry(X, value))
 
 
@@ -61,12 +61,14 @@ def test_missing_values_in_an_array_or_a_frame_are_welcome(way):
 
 
 def test_missing_values_in_a_sparse_matrix_are_refused():
-    with pytest.raises(ValueError, match="Input X contains NaN"):
+    with pytest.raises(ValueError, match=r"Input X contains NaN"):
         classify(sparse.csr_array(with_entry(X, np.nan)))
 
 
 @pytest.mark.parametrize(
-    "table", [np.array([["red", 1.0]] * len(Y), dtype=object), np.array([["red", "blue"]] * len(Y))], ids=["object", "str"]
+    "table",
+    [np.array([["red", 1.0]] * len(Y), dtype=object), np.array([["red", "blue"]] * len(Y))],
+    ids=["object", "str"],
 )
 def test_text_in_an_array_is_refused_and_frames_are_recommended(table):
     with pytest.raises(ValueError, match=r"(?s)red.*frame"):
@@ -130,7 +132,7 @@ def test_targets_that_cannot_be_learned_are_refused(y, words):
 
 
 def test_negative_counts_are_refused_for_poisson():
-    with pytest.raises(ValueError, match="needs y >= 0.*smallest y is -341.*Use loss='squared_error'"):
+    with pytest.raises(ValueError, match=r"needs y >= 0.*smallest y is -341.*Use loss='squared_error'"):
         regress(y=-Y_NUMBERS, loss="poisson")
 
 
@@ -204,14 +206,14 @@ def test_parameter_out_of_range_is_refused_with_its_range(parameter, value, word
 
 
 def test_unknown_parameter_is_refused():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'n_trees'"):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'n_trees'"):
         SkinnyTreesClassifier(n_trees=5)
 
 
 def test_unknown_loss_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="loss='mae' is not known. Use one of .*huber.*quantile"):
+    with pytest.raises(ValueError, match=r"loss='mae' is not known. Use one of .*huber.*quantile"):
         regress(loss="mae")
-    with pytest.raises((TypeError, ValueError), match="value.*gradient"):
+    with pytest.raises((TypeError, ValueError), match=r"value.*gradient"):
         regress(loss=object())
 
 
@@ -236,9 +238,9 @@ def test_object_out_of_range_is_refused_when_it_is_made(make, words):
 
 
 def test_more_folds_than_rows_are_refused():
-    with pytest.raises(ValueError, match="n_splits=50 cannot be greater than the number of members in each class"):
+    with pytest.raises(ValueError, match=r"n_splits=50 cannot be greater than the number of members in each class"):
         classify(cv=50)
-    with pytest.raises(ValueError, match="(?s)number of splits n_splits=61 greater than the number of samples"):
+    with pytest.raises(ValueError, match=r"(?s)number of splits n_splits=61 greater than the number of samples"):
         regress(cv=61)
 
 
@@ -285,7 +287,7 @@ def test_costs_that_are_none_are_refused(costs, words):
 
 
 def test_column_of_infinite_cost_cannot_be_selected_always():
-    with pytest.raises(ValueError, match="always_select names a column whose cost is infinite. Give it a finite cost"):
+    with pytest.raises(ValueError, match=r"always_select names a column whose cost is infinite. Give it a finite cost"):
         classify(feature_costs=[np.inf, 1, 1, 1, 1], always_select=[0])
 
 
@@ -304,7 +306,9 @@ def test_unknown_column_is_refused_with_known_ones(parameter):
     with pytest.raises(ValueError, match=f"{parameter} names the column 'ash', .*not have. Use a number from 0 to 4"):
         classify(X, **{parameter: naming("ash")})
     for number in (5, -6):
-        with pytest.raises(ValueError, match=f"{parameter} names the column {number}, .*not have. Use a number from 0 to 4"):
+        with pytest.raises(
+            ValueError, match=f"{parameter} names the column {number}, .*not have. Use a number from 0 to 4"
+        ):
             classify(X, **{parameter: naming(number)})
 
 
@@ -334,31 +338,33 @@ def test_groups_that_are_none_are_refused(groups, words):
 
 @pytest.mark.parametrize("given", [{"X_val": X}, {"y_val": Y}])
 def test_half_of_the_validation_rows_is_refused(given):
-    with pytest.raises(ValueError, match="Give X_val and y_val both, or neither"):
+    with pytest.raises(ValueError, match=r"Give X_val and y_val both, or neither"):
         SkinnyTreesClassifier(**QUICK).fit(X, Y, **given)
 
 
 def test_validation_weights_without_validation_rows_are_refused():
-    with pytest.raises(ValueError, match="X_val"):
+    with pytest.raises(ValueError, match=r"X_val"):
         SkinnyTreesClassifier(**QUICK).fit(X, Y, sample_weight_val=np.ones(len(Y)))
 
 
 @pytest.mark.parametrize("y_val", [Y + 1, np.array(["red"] * len(Y))], ids=["number", "word"])
 def test_unseen_classes_in_the_validation_rows_are_refused(y_val):
-    with pytest.raises(ValueError, match=r"y_val has classes that y has not: \[(3|'red')\]. Use classes of \[0, 1, 2\]"):
+    with pytest.raises(
+        ValueError, match=r"y_val has classes that y has not: \[(3|'red')\]. Use classes of \[0, 1, 2\]"
+    ):
         SkinnyTreesClassifier(**QUICK).fit(X, Y, X_val=X, y_val=y_val)
 
 
 @BOTH_WAYS
 def test_validation_rows_of_another_shape_are_refused(way):
     model = SkinnyTreesClassifier(**QUICK, **way)
-    with pytest.raises(ValueError, match="X has 3 features, but SkinnyTreesClassifier is expecting 5"):
+    with pytest.raises(ValueError, match=r"X has 3 features, but SkinnyTreesClassifier is expecting 5"):
         model.fit(X, Y, X_val=X[:, :3], y_val=Y)
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[60, 59\]"):
         model.fit(X, Y, X_val=X, y_val=Y[:-1])
     with pytest.raises(ValueError, match=r"sample_weight.shape == \(3,\), expected \(60,\)"):
         model.fit(X, Y, X_val=X, y_val=Y, sample_weight_val=np.ones(3))
-    with pytest.raises(TypeError, match="text or categories.*Pass a frame with the same columns"):
+    with pytest.raises(TypeError, match=r"text or categories.*Pass a frame with the same columns"):
         model.fit(WORDS, Y, X_val=X, y_val=Y)
 
 
@@ -366,7 +372,7 @@ def test_validation_rows_of_another_shape_are_refused(way):
 @pytest.mark.parametrize(("width", "val_width"), [(1, 2), (2, 1), (2, 3)])
 def test_validation_targets_of_another_width_are_refused(way, width, val_width):
     y, y_val = (np.column_stack([Y_NUMBERS] * n) for n in (width, val_width))
-    with pytest.raises(ValueError, match="y_val"):
+    with pytest.raises(ValueError, match=r"y_val"):
         SkinnyTreesRegressor(**QUICK, **way).fit(X_NUMBERS, y, X_val=X_NUMBERS, y_val=y_val)
 
 
@@ -388,38 +394,40 @@ def test_validation_targets_of_another_width_are_refused(way, width, val_width):
     ids=["predict", "predict_proba", "decision_function", "transform", "score", "get_support", "names", "at"],
 )
 def test_nothing_works_before_fit(call):
-    with pytest.raises(NotFittedError, match="not fitted yet. Call 'fit'"):
+    with pytest.raises(NotFittedError, match=r"not fitted yet. Call 'fit'"):
         call(SkinnyTreesClassifier())
 
 
 def test_regressor_does_not_predict_before_fit():
-    with pytest.raises(NotFittedError, match="not fitted yet. Call 'fit'"):
+    with pytest.raises(NotFittedError, match=r"not fitted yet. Call 'fit'"):
         SkinnyTreesRegressor().predict(X)
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "transform"])
 def test_other_columns_than_those_of_fit_are_refused(method):
-    with pytest.raises(ValueError, match="X has 3 features, but SkinnyTreesClassifier is expecting 5"):
+    with pytest.raises(ValueError, match=r"X has 3 features, but SkinnyTreesClassifier is expecting 5"):
         getattr(classify(), method)(X[:, :3])
     for model, frame in ((classify(FRAME), FRAME), (classify(WORDS), WORDS)):
-        with pytest.raises(ValueError, match="(?s)feature names should match.*unseen at fit time.*water"):
+        with pytest.raises(ValueError, match=r"(?s)feature names should match.*unseen at fit time.*water"):
             getattr(model, method)(frame.rename(columns={"ash": "water"}))
-        with pytest.raises(ValueError, match="(?s)feature names should match.*same order"):
+        with pytest.raises(ValueError, match=r"(?s)feature names should match.*same order"):
             getattr(model, method)(frame[frame.columns[::-1]])
-        with pytest.raises(ValueError, match="(?s)feature names should match.*now missing.*ash"):
+        with pytest.raises(ValueError, match=r"(?s)feature names should match.*now missing.*ash"):
             getattr(model, method)(frame.drop(columns="ash"))
 
 
 @pytest.mark.parametrize("table", [WORDS.to_numpy(), np.zeros((2, 6)), sparse.csr_array((2, 6))])
 def test_array_is_refused_after_a_fit_on_a_frame_with_words(table):
-    with pytest.raises(TypeError, match="fitted on a frame with text or categories.*Pass a frame with the same columns"):
+    with pytest.raises(
+        TypeError, match=r"fitted on a frame with text or categories.*Pass a frame with the same columns"
+    ):
         classify(WORDS).predict(table)
 
 
 @pytest.mark.parametrize("fit_on", [FRAME, WORDS], ids=["numbers", "words"])
 @pytest.mark.parametrize("frame", [pd.DataFrame, lambda table: pl.from_pandas(table)], ids=["pandas", "polars"])
 def test_words_in_a_column_that_held_numbers_are_refused(fit_on, frame):
-    with pytest.raises(ValueError, match="'ash' held numbers.*Convert it to numbers"):
+    with pytest.raises(ValueError, match=r"'ash' held numbers.*Convert it to numbers"):
         classify(frame(fit_on)).predict(frame(fit_on.assign(ash="much")))
 
 

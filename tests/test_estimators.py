@@ -297,7 +297,7 @@ def test_second_fit_forgets_the_first():
 @EVERY_WAY
 @pytest.mark.parametrize("make", [classifier, regressor])
 def test_model_reads_nothing_but_the_selected_columns(way, make):
-    X, y = wine() if make is classifier else diabetes()
+    X, _ = wine() if make is classifier else diabetes()
     model = (fitted if make is classifier else fitted_regressor)(way)
     changed = X.copy()
     changed[:, ~model.support_] = np.random.default_rng(0).normal(size=(len(X), (~model.support_).sum())) * 1e6
@@ -354,7 +354,9 @@ def test_larger_penalty_leaves_fewer_features():
 @pytest.mark.parametrize("penalty", [L0, GroupLasso(0.1)])
 def test_adam_is_refused_with_a_penalty(penalty):
     X, y = wine()
-    with pytest.raises(ValueError, match=r"optimizer='adam' has no proximal step.*Use optimizer='sgd', or penalty=None"):
+    with pytest.raises(
+        ValueError, match=r"optimizer='adam' has no proximal step.*Use optimizer='sgd', or penalty=None"
+    ):
         SkinnyTreesClassifier(penalty=penalty, optimizer="adam").fit(X, y)
 
 
@@ -412,7 +414,9 @@ def test_callback_stops_the_path_once_the_budget_is_met(cv):
     assert model.n_features_selected_ <= 4
     assert model.path_.n_features[-1] <= 4 < model.path_.n_features[-2]
     assert [report.n_features for report in seen] == model.path_.n_features.tolist()
-    lengths = {len(getattr(model.path_, name)) for name in ("n_features", "val_score", "val_score_se", "supports", "models")}
+    lengths = {
+        len(getattr(model.path_, name)) for name in ("n_features", "val_score", "val_score_se", "supports", "models")
+    }
     assert lengths == {len(model.path_)}
 
 
@@ -541,7 +545,9 @@ def test_every_loss_fits_better_than_the_best_constant(loss, way):
     link = np.log if isinstance(loss, Poisson) else lambda prediction: prediction
     model = regressor(way, loss=loss, max_epochs=25).fit(X, y)
     ours = loss.value(y, link(model.predict(X))).mean()
-    constant = minimize_scalar(lambda c: loss.value(y, np.full(len(y), c)).mean(), bounds=(-5, 20), method="bounded").fun
+    constant = minimize_scalar(
+        lambda c: loss.value(y, np.full(len(y), c)).mean(), bounds=(-5, 20), method="bounded"
+    ).fun
     least = loss.value(y, link(np.maximum(y, 1e-9))).mean()
     assert ours - least < 0.75 * (constant - least)
     assert {0, 3} <= set(model.get_support(indices=True))
@@ -648,7 +654,8 @@ def test_grid_search_in_two_processes_finds_what_one_finds():
     X, y = X[::2], y[::2]
     grid = {"feature_budget": [1, 6], "penalty": ["path"]}
     one, two = (
-        GridSearchCV(classifier("path"), grid, cv=2, n_jobs=n_jobs, scoring="neg_log_loss").fit(X, y) for n_jobs in (1, 2)
+        GridSearchCV(classifier("path"), grid, cv=2, n_jobs=n_jobs, scoring="neg_log_loss").fit(X, y)
+        for n_jobs in (1, 2)
     )
     np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
     assert one.best_params_ == two.best_params_ == {"feature_budget": 6, "penalty": "path"}

@@ -84,7 +84,8 @@ def test_budget_in_columns_is_met(prune, seed, n_features, data):
 
 
 @pytest.mark.parametrize(
-    ("share", "n_features", "n_allowed"), [(0.5, 5, 2), (0.01, 5, 1), (1.0, 5, 5), (0.29, 100, 29), (0.3, 10, 3), (0.7, 10, 7)]
+    ("share", "n_features", "n_allowed"),
+    [(0.5, 5, 2), (0.01, 5, 1), (1.0, 5, 5), (0.29, 100, 29), (0.3, 10, 3), (0.7, 10, 7)],
 )
 def test_budget_as_a_share_is_rounded_down_but_to_one_column_at_least(share, n_features, n_allowed):
     X, y = random_problem(0, n_features)
@@ -202,9 +203,13 @@ def test_many_cheap_features_are_not_missed(prune, dear_first):
     cheap = costs == 1
     rows = {"X_val": X[held], "y_val": y[held]}
     with phases(prune):
-        model = SkinnyTreesRegressor(6, feature_costs=costs, refit=False, random_state=0).fit(X[~held], y[~held], **rows)
+        model = SkinnyTreesRegressor(6, feature_costs=costs, refit=False, random_state=0).fit(
+            X[~held], y[~held], **rows
+        )
         rows["X_val"] = X[held][:, cheap]
-        baseline = SkinnyTreesRegressor(refit=False, size_rule="full", random_state=0).fit(X[~held][:, cheap], y[~held], **rows)
+        baseline = SkinnyTreesRegressor(refit=False, size_rule="full", random_state=0).fit(
+            X[~held][:, cheap], y[~held], **rows
+        )
     assert np.sum(costs, where=model.support_) <= 6
     assert model.score(X[held], y[held]) > baseline.score(X[held][:, cheap], y[held]) - 0.01
 
@@ -504,7 +509,12 @@ def test_interrupted_path_meets_the_budget(prune, call):
             raise KeyboardInterrupt
 
     model = SkinnyTreesRegressor(
-        7, feature_costs=[1, 2, 1, 3, 1, 1, 2, 4], feature_groups=[[0, 2]], always_select=[6], callbacks=[interrupt], **QUICK
+        7,
+        feature_costs=[1, 2, 1, 3, 1, 1, 2, 4],
+        feature_groups=[[0, 2]],
+        always_select=[6],
+        callbacks=[interrupt],
+        **QUICK,
     )
     with phases(prune):
         n_reports = []
@@ -700,7 +710,9 @@ def test_first_to_go_is_the_group_that_costs_least_for_its_price(fill_in):
         trees, data, functions = elimination_case(SquaredError(), 1, seed=seed)
         state = Elimination(trees.copy(), data, single_columns(5), functions, fill_in)
         rate = np.array([state.cost(g) for g in range(5)]) / price
-        kept = eliminate(trees, data, single_columns(5), price, np.zeros(5, dtype=bool), price.sum() - 0.5, functions, fill_in)
+        kept = eliminate(
+            trees, data, single_columns(5), price, np.zeros(5, dtype=bool), price.sum() - 0.5, functions, fill_in
+        )
         assert np.setdiff1d(np.arange(5), kept).tolist() == [rate.argmin()]
 
 

@@ -20,7 +20,7 @@ from scipy import sparse
 from skinnytrees.activations import Activation
 from skinnytrees.elimination import eliminate
 from skinnytrees.exceptions import DivergenceError
-from skinnytrees.kernels.feature_space import batch_gradients
+from skinnytrees.kernels.importance import split_gradients
 from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace, select_runs, start_trees, view_trees
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
@@ -177,7 +177,7 @@ class Trainer:
     def split_gradients(self, trees: Trees, data: Data) -> NDArray[Any]:
         """Gradient of the mean loss with respect to every row's w.x + b at every split."""
         work = make_workspace(trees, len(data.Y), data.Y.shape[1], trees.W.shape[0])
-        batch_gradients(trees, data, self.functions, work, np.arange(len(data.Y)))
+        split_gradients(trees, data, self.functions, work, np.arange(len(data.Y)))
         return work.D
 
     def row_losses(self, trees: Trees, data: Data) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from math import sqrt
 
 from skinnytrees.kernels.blas import add_product, add_product_ta, add_product_tb
-from skinnytrees.kernels.compilation import kernel, pointer
+from skinnytrees.kernels.compilation import kernel, part, pointer
 from skinnytrees.kernels.prox import proximal_step
 from skinnytrees.kernels.routing import ascend, descend
 
@@ -48,7 +48,7 @@ def adam_epoch(trees, data, functions, work, moments, schedule, order, batch_siz
     return loss
 
 
-@kernel
+@part
 def batch_gradients(trees, data, functions, work, rows):  # type: ignore[no-untyped-def]
     """Run a batch forward and back: fills work.reach, work.G and work.D (mean over the batch), returns the summed loss."""
     n = rows.shape[0]
@@ -63,7 +63,7 @@ def batch_gradients(trees, data, functions, work, rows):  # type: ignore[no-unty
     return route_batch(trees, functions, work, n)
 
 
-@kernel
+@part
 def route_batch(trees, functions, work, n):  # type: ignore[no-untyped-def]
     """The part of a step that lies between the two products with the data: needs w.x + b in work.S."""
     number = trees.W.dtype.type
@@ -85,7 +85,7 @@ def route_batch(trees, functions, work, n):  # type: ignore[no-untyped-def]
     return loss
 
 
-@kernel
+@part
 def evaluate_ensemble(trees, functions, work, n):  # type: ignore[no-untyped-def]
     """From w.x + b in work.S, fill the routing (work.S, work.D = slope, work.reach) and the outputs work.F."""
     number = trees.W.dtype.type

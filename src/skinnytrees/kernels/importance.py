@@ -1,7 +1,7 @@
-"""What a group of columns is worth to a fitted ensemble: the loss without it."""
+"""What a group of columns is worth to a fitted ensemble: the loss without it, and how it pulls from outside."""
 
 from skinnytrees.kernels.compilation import kernel, pointer
-from skinnytrees.kernels.feature_space import evaluate_ensemble
+from skinnytrees.kernels.feature_space import batch_gradients, evaluate_ensemble
 
 
 @kernel
@@ -35,3 +35,9 @@ def loss_without(trees, Z, R, W_group, data, functions, work):  # type: ignore[n
 def _subtract_multiple(factor, row, target):  # type: ignore[no-untyped-def]
     for j in range(target.shape[0]):
         target[j] -= factor * row[j]
+
+
+@kernel
+def split_gradients(trees, data, functions, work, rows):  # type: ignore[no-untyped-def]
+    """Fill work.D with the gradient of the rows' mean loss with respect to w.x + b at every split."""
+    batch_gradients(trees, data, functions, work, rows)

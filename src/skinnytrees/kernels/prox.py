@@ -3,7 +3,7 @@
 from math import sqrt
 
 from skinnytrees.kernels.blas import add_product_ta
-from skinnytrees.kernels.compilation import kernel
+from skinnytrees.kernels.compilation import kernel, part
 
 
 @kernel
@@ -33,7 +33,7 @@ def threshold_group(rows, hard, soft):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@part
 def proximal_step(W, X, D, shrink, eta, hard, soft, offsets, blocks, in_use):  # type: ignore[no-untyped-def]
     """W <- prox(shrink W - eta X'D), block by block so that a block is thresholded while it is still in the cache."""
     for block in range(blocks.shape[0] - 1):
