@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ FIT = """
 import time
 import numpy as np
 from skinnytrees import SkinnyTreesClassifier
-X = np.random.default_rng(0).normal(size=(320, 4))
+X = np.random.default_rng(0).normal(size=(60, 4))
 start = time.perf_counter()
 SkinnyTreesClassifier(2, random_state=0).fit(X, X[:, 0] > 0).predict(X)
 print(time.perf_counter() - start)
@@ -29,6 +28,18 @@ from skinnytrees.kernels.prox import threshold_group
 from skinnytrees.penalties import hard_threshold
 assert hard_threshold([3.0, 4.0], 4.9).tolist() == [3.0, 4.0]
 print(skinnytrees.__file__, sum(threshold_group.stats.cache_hits.values()))
+"""
+EVALUATE = """
+import numpy as np
+import skinnytrees
+from skinnytrees.activations import Sigmoid
+from skinnytrees.kernels.state import start_trees
+from skinnytrees.losses import SquaredError
+from skinnytrees.path import Trainer
+from skinnytrees.training import evaluate
+trees = start_trees(3, 4, 2, 1, np.random.default_rng(0))
+functions = Trainer(SquaredError(), Sigmoid()).functions
+print(skinnytrees.__file__, evaluate(trees, np.ones((1, 3), dtype=np.float32), functions)[0, 0])
 """
 
 
@@ -51,26 +62,29 @@ def kernels_in(folder):
 # ------------------------------------------------------------------------------------------------ importing
 
 
-@pytest.mark.slow
-def test_import_takes_under_a_second_beyond_scikit_learn():
-    code = f"{SCIKIT_LEARN}; import time; s = time.perf_counter(); import skinnytrees; print(time.perf_counter() - s)"
-    cache = os.environ.get("NUMBA_CACHE_DIR", "")
-    assert min(float(run(code, NUMBA_CACHE_DIR=cache).stdout) for _ in range(3)) < 1
-
-
-def test_import_compiles_nothing_and_leaves_optional_packages_alone(tmp_path):
-    code = f"""
-import sys
+IMPORT = f"""
+import sys, time
 {SCIKIT_LEARN}
 before = set(sys.modules)
+start = time.perf_counter()
 import skinnytrees
-optional = {{"pandas", "polars", "matplotlib", "tqdm", "optuna", "torch", "xgboost", "lightgbm", "pyarrow"}}
+print(time.perf_counter() - start)
+optional = {{"pandas", "polars", "pyarrow", "matplotlib", "tqdm", "optuna", "torch", "xgboost", "lightgbm"}}
 print(sorted(optional & (set(sys.modules) - before)))
 """
-    done = run(code, NUMBA_CACHE_DIR=tmp_path)
-    assert done.stdout.strip() == "[]"
-    assert done.stderr == ""
-    assert kernels_in(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_import_is_quick_compiles_nothing_and_leaves_optional_packages_alone(tmp_path):
+    times = []
+    for _ in range(3):
+        done = run(IMPORT, NUMBA_CACHE_DIR=tmp_path)
+        seconds, optional = done.stdout.splitlines()
+        assert optional == "[]"
+        assert done.stderr == ""
+        assert kernels_in(tmp_path) == []
+        times.append(float(seconds))
+    assert min(times) < 1, "seconds beyond importing scikit-learn"
 
 
 # ------------------------------------------------------------------------------------------------ compiling once
@@ -110,21 +124,16 @@ def forbid_writing(site):
         (folder / "__pycache__").write_text("")
 
 
-def run_copy(site, tmp_path, **environment):
-    settings = {"PYTHONPATH": site, "PYTHONDONTWRITEBYTECODE": 1, "HOME": tmp_path / "home"}
-    done = run(THRESHOLD, **{**settings, "XDG_CACHE_HOME": tmp_path / "home" / "cache", **environment})
-    file, hits = done.stdout.split()
+def run_copy(site, tmp_path, code=THRESHOLD):
+    """Run code that prints the place of the package and a number; the number."""
+    home = tmp_path / "home"
+    done = run(code, PYTHONPATH=site, PYTHONDONTWRITEBYTECODE=1, HOME=home, XDG_CACHE_HOME=home / "cache")
+    file, number = done.stdout.split()
     assert Path(file).is_relative_to(site)
-    return int(hits)
+    return float(number)
 
 
-def test_kernels_are_kept_next_to_the_sources(installed, tmp_path):
-    assert run_copy(installed, tmp_path) == 0
-    assert any("threshold_group" in name for name in kernels_in(installed))
-    assert kernels_in(tmp_path / "home") == []
-    assert run_copy(installed, tmp_path) == 1, "the second process loads them"
-
-
+@pytest.mark.slow
 def test_kernels_of_a_read_only_installation_are_kept_in_the_users_cache_folder(installed, tmp_path):
     forbid_writing(installed)
     assert run_copy(installed, tmp_path) == 0
@@ -140,20 +149,13 @@ def test_package_works_where_nothing_can_be_written(installed, tmp_path):
     assert run_copy(installed, tmp_path) == 0
 
 
-def test_users_choice_of_a_cache_folder_comes_first(installed, tmp_path):
-    assert run_copy(installed, tmp_path, NUMBA_CACHE_DIR=tmp_path / "chosen") == 0
-    assert any("threshold_group" in name for name in kernels_in(tmp_path / "chosen"))
-    assert kernels_in(installed) == kernels_in(tmp_path / "home") == []
-
-
 @pytest.mark.slow
-def test_two_processes_may_start_cold_at_once(installed, tmp_path):
-    """They write the same cache; both arrive, and a third one finds it whole."""
-    environment = {**os.environ, "PYTHONPATH": str(installed), "NUMBA_CACHE_DIR": str(tmp_path / "shared")}
-    command = [sys.executable, "-c", THRESHOLD]
-    processes = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    deadline = time.monotonic() + 120
-    for process in processes:
-        _, errors = process.communicate(timeout=deadline - time.monotonic())
-        assert process.returncode == 0, errors
-    assert run_copy(installed, tmp_path, NUMBA_CACHE_DIR=tmp_path / "shared") == 1
+def test_new_version_of_a_kernel_is_not_served_from_the_cache_of_those_that_call_it(installed, tmp_path):
+    """As after an upgrade that changes one file; numba looks only at the file of the kernel that was called."""
+    first = run_copy(installed, tmp_path, code=EVALUATE)
+    routing = installed / "skinnytrees" / "kernels" / "routing.py"
+    source = routing.read_text()
+    edited = source.replace("here[tree] = 1\n", "here[tree] = 2\n")  # everyone arrives at the root twice
+    assert edited != source
+    routing.write_text(edited)
+    assert run_copy(installed, tmp_path, code=EVALUATE) == pytest.approx(2 * first)

@@ -3,18 +3,17 @@
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
-from skinnytrees.penalties import GroupL0, GroupLasso
+from skinnytrees.penalties import GroupL0
 
 FEW = {"max_epochs": 15, "n_estimators": 10}
 
 ESTIMATORS = [
     SkinnyTreesClassifier(),
     SkinnyTreesRegressor(),
-    SkinnyTreesClassifier(feature_budget=1, cv=3, size_rule="one_se", max_epochs=5),
+    SkinnyTreesClassifier(cv=2, size_rule="one_se", max_epochs=5),
     SkinnyTreesRegressor(feature_budget=0.5, refit=False, max_epochs=5),
     SkinnyTreesClassifier(penalty=GroupL0(gamma=0.01, rate=0.01), **FEW),
-    SkinnyTreesRegressor(penalty=GroupL0(gamma=0.01, rate=0.01), **FEW),
-    SkinnyTreesRegressor(penalty=GroupLasso(lam=0.01), validation_fraction=None, **FEW),
+    SkinnyTreesRegressor(penalty=GroupL0(gamma=0.01, rate=0.01), validation_fraction=None, **FEW),
     SkinnyTreesClassifier(penalty=None, optimizer="adam", learning_rate=0.02, **FEW),
     SkinnyTreesRegressor(penalty=None, activation="smoothstep", **FEW),
 ]
