@@ -164,6 +164,14 @@ def test_balanced_class_weights_are_the_sample_weights_that_scikit_learn_gives(w
     assert (balanced.predict_proba(X) != classifier(way).fit(X, y).predict_proba(X)).any()
 
 
+def test_balanced_class_weights_count_a_weight_of_two_as_two_rows():
+    X, y = wine()
+    weight = np.where(y == 0, 3, 1)
+    repeated = np.repeat(np.arange(len(y)), weight)
+    model = classifier("path", class_weight="balanced")
+    assert_same_fit(clone(model).fit(X, y, weight), clone(model).fit(X[repeated], y[repeated]), X)
+
+
 def test_class_weights_by_class_multiply_the_sample_weights():
     X, y = wine()
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))

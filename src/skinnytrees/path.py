@@ -27,7 +27,9 @@ from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Op
 from skinnytrees.training import TrainingSettings, evaluate, run_epochs
 
 # Fewer training rows than this cannot tell a large ensemble's removal costs from noise: screening goes all the way.
-PRUNING_NEEDS_ROWS = 300
+PRUNING_NEEDS_ROWS = 400
+# Below this, held-out rows choose between a large final ensemble and the mean of small ones.
+LARGE_IS_SAFE_FROM_ROWS = 1000
 # Pruning starts at this many groups.
 PRUNING_STARTS_AT = 100
 # From here on down every size is visited.
@@ -73,7 +75,7 @@ class PathRules:
         """Recipes to try for the final ensemble: a large one where rows allow it, averaged small ones where they do not."""
         if n_columns > n_rows:
             return (self.averaged,)
-        return (self.grown,) if n_rows >= PRUNING_NEEDS_ROWS else (self.averaged, self.grown)
+        return (self.grown,) if n_rows >= LARGE_IS_SAFE_FROM_ROWS else (self.averaged, self.grown)
 
 
 def path_rules(n_rows: int, **chosen: Any) -> PathRules:
@@ -87,15 +89,17 @@ def path_rules(n_rows: int, **chosen: Any) -> PathRules:
     def epochs(at_most: int) -> int:
         return max(2, round(at_most * min(1.0, 5000 / n_rows)))
 
+    # Few rows need more shrinkage: the ridge of a large ensemble goes as 1 / rows between these limits.
+    ridge = min(1.0, max(0.1, 300 / n_rows))
     adam: dict[str, Any] = {"batch_size": max(batch_size, 32), "optimizer": Adam(), "schedule": OneCycle()}
     sgd: dict[str, Any] = {"batch_size": batch_size, "optimizer": FixedSupportSGD(), "schedule": Constant()}
     screen = Recipe(20, 2, 0.3, 0.1, epochs(10), **sgd)
     screen_stage = replace(
         screen, n_epochs=epochs(4) if many else 8, schedule=OneCycle(warm_up=0.1, start=0.3, end=0.05)
     )
-    prune = Recipe(50, 4, 0.03, 0.3, epochs(20), **adam)
-    prune_stage = Recipe(50, 4, 0.01, 0.3, epochs(5), **{**adam, "schedule": OneCycle(warm_up=0.1)})
-    grown = _override(Recipe(100, 4, 0.04, 0.1, epochs(30), **adam), chosen)
+    prune = Recipe(50, 4, 0.03, max(0.3, ridge), epochs(20), **adam)
+    prune_stage = Recipe(50, 4, 0.01, max(0.3, ridge), epochs(5), **{**adam, "schedule": OneCycle(warm_up=0.1)})
+    grown = _override(Recipe(100, 4, 0.04, ridge, epochs(30), **adam), chosen)
     averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=5), chosen)
     return PathRules(screen, screen_stage, prune, prune_stage, PRUNING_STARTS_AT if many else 0, grown, averaged)
 
