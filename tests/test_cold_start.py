@@ -84,7 +84,9 @@ def test_import_is_quick_compiles_nothing_and_leaves_optional_packages_alone(tmp
         assert done.stderr == ""
         assert kernels_in(tmp_path) == []
         times.append(float(seconds))
-    assert min(times) < 1, "seconds beyond importing scikit-learn"
+        if times[-1] < 1:
+            break
+    assert min(times) < 1, "seconds beyond importing scikit-learn, at best of three"
 
 
 # ------------------------------------------------------------------------------------------------ compiling once

@@ -10,7 +10,6 @@ FEW = {"max_epochs": 15, "n_estimators": 10}
 ESTIMATORS = [
     SkinnyTreesClassifier(),
     SkinnyTreesRegressor(),
-    SkinnyTreesRegressor(feature_budget=0.5, refit=False, max_epochs=5),
     SkinnyTreesClassifier(penalty=GroupL0(gamma=0.01, rate=0.01), **FEW),
     SkinnyTreesRegressor(penalty=GroupL0(gamma=0.01, rate=0.01), validation_fraction=None, **FEW),
     SkinnyTreesClassifier(penalty=None, optimizer="adam", learning_rate=0.02, **FEW),

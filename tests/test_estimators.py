@@ -35,7 +35,6 @@ PENALISED = {"n_estimators": 8, "max_epochs": 12, "batch_size": 16}
 # Ways to fit that share little code: the path, the paper's algorithm, a dense ensemble.
 WAYS = {
     "path": {"feature_budget": 4, "max_epochs": 3},
-    "path_full": {"feature_budget": 4, "max_epochs": 3, "size_rule": "full", "refit": False},
     "group_l0": {"penalty": L0, **PENALISED},
     "dense": {"penalty": None, "optimizer": "adam", **PENALISED},
 }

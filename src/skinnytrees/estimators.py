@@ -312,17 +312,19 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
     Parameters
     ----------
     feature_budget : int, float or None, default=None
-        At most this many features, or this share of them.
+        At most this many features (int) or this share of them (float up to 1); with ``feature_costs``, at most this total
+        cost. Always met. None allows all features.
     size_rule : {"best", "one_se", "full"}, default="best"
-        Which size within the budget to take.
+        Which size within the budget to take: the largest that is as good as the best, up to the noise of the held-out
+        rows; the smallest within one standard error of the best; or the largest.
     n_estimators : int or "auto", default="auto"
-        Number of trees.
+        Number of trees; with the path, of the final ensemble. "auto" adapts to the size of the data.
     max_depth : int or "auto", default="auto"
-        Depth of every tree; each tree is full.
+        Depth of every tree; each tree is full. With the path, of the final ensemble.
     learning_rate : float or "auto", default="auto"
-        Step size.
+        Step size; with the path, of the final ensemble's training.
     max_epochs : int or "auto", default="auto"
-        Passes over the training rows; with a penalty object, exactly this many.
+        Passes over the training rows; with a penalty object, exactly this many; with the path, for the final ensemble.
     batch_size : int or "auto", default="auto"
         Rows a step; as many as there are rows, or more, trains on the full batch.
     l2 : float or "auto", default="auto"
@@ -335,12 +337,23 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         With a penalty object: the paper's plain steps, or Adam (for ``penalty=None`` only).
     schedule : {"constant", "one_cycle"}, Constant or OneCycle, default="constant"
         Course of the learning rate, with a penalty object or None.
+    feature_costs : array, mapping or Series, default=None
+        Cost of each feature; infinity means never. Columns that a mapping leaves out cost 1.
+    feature_groups : list of lists, mapping or one label a column, default=None
+        Features that enter and leave together; a feature in no group is its own.
+    always_select : list of names or numbers, default=None
+        Features that are never left out.
+    categorical_features : "from_dtype", list of names or numbers, mask or None, default="from_dtype"
+        Columns whose values are categories; by default a frame's text and categorical columns are.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     standardize : bool, default=True
         Bring columns to mean 0 and deviation 1; False leaves them as they are.
     validation_fraction : float or None, default=0.2
-        Share of the rows that is held out to watch training; None trains on all rows.
+        Share of the rows that is held out to choose the size (with a penalty object: to watch training); None trains on
+        all rows and takes the largest size.
+    cv : int, splitter or None, default=None
+        Folds to choose the size by, instead of one held-out share: slower, better on few rows.
     refit : bool, default=True
         Train the final ensemble on all rows.
     callbacks : list of callables or None, default=None
@@ -363,7 +376,9 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
     feature_importances_ : array of shape (n_features_in_,)
         Norm of a feature's hyperplane weights, as a share of the sum over features.
     history_ : dict of arrays
-        ``epoch``, ``loss``, ``lambda0``, ``n_features`` and ``val_loss`` of every epoch.
+        ``epoch``, ``loss``, ``lambda0``, ``n_features`` and ``val_loss`` of every epoch (with the path, of every size).
+    path_ : FeaturePath
+        The accuracy-against-size curve, with ``penalty="path"``.
     model_ : SoftTrees
         The fitted ensemble on the selected features.
 
@@ -371,13 +386,14 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from skinnytrees import SkinnyTreesClassifier
-    >>> from skinnytrees.penalties import GroupL0
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = SkinnyTreesClassifier(penalty=GroupL0(gamma=1.0, rate=0.01), random_state=0).fit(X, y)
-    >>> model.n_features_selected_ < 30
+    >>> model = SkinnyTreesClassifier(feature_budget=5, random_state=0).fit(X, y)
+    >>> model.n_features_selected_ <= 5
     True
     >>> model.transform(X).shape[1] == model.n_features_selected_
     True
+    >>> model.at(2).n_features_selected_
+    2
     """
 
     classes_: NDArray[Any]
@@ -529,14 +545,15 @@ class SkinnyTreesRegressor(RegressorMixin, _SkinnyTrees):
         What training minimises: a name, an object of ``skinnytrees.losses`` such as ``Quantile(level=0.9)``, or any object
         with ``value(y, raw)`` (one number a row) and ``gradient(y, raw)``.
     size_rule, n_estimators, max_depth, learning_rate, max_epochs, batch_size, l2, activation, penalty, optimizer, \
-schedule, validation_fraction, refit, callbacks, random_state, n_jobs, verbose
+schedule, feature_costs, feature_groups, always_select, categorical_features, \
+validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         As in :class:`SkinnyTreesClassifier`.
     standardize : bool, default=True
         Bring columns, and the target where the loss allows it, to mean 0 and deviation 1; False leaves them as they are.
 
     Attributes
     ----------
-    support_, n_features_selected_, feature_importances_, history_, model_
+    support_, n_features_selected_, feature_importances_, history_, path_, model_
         As in :class:`SkinnyTreesClassifier`.
 
     Examples

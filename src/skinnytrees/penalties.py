@@ -42,7 +42,7 @@ class GroupL0:
     >>> from skinnytrees.penalties import GroupL0
     >>> GroupL0(gamma=2.0).strength(1.0)
     2.0
-    >>> round(GroupL0(gamma=2.0, rate=0.5).strength(1.0), 4)
+    >>> round(float(GroupL0(gamma=2.0, rate=0.5).strength(1.0)), 4)
     0.7869
     """
 
