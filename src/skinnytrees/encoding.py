@@ -130,16 +130,17 @@ class Encoder:
         )
 
     def encode(self, X: Any) -> Any:
-        """Design rows in float32: row-major, or CSR for a sparse table."""
-        if sparse.issparse(X):
+        """Design rows in float32: row-major, or CSR for a sparse table whose zeros stay zeros."""
+        plain = not (self.is_indicator.any() or self.is_level.any())
+        if sparse.issparse(X) and plain and not self.mean.any():
             picked = X[:, self.feature].tocsr().astype(np.float32)
             return picked @ sparse.diags_array((1 / self.scale).astype(np.float32), format="csr")
         out = np.empty((X.shape[0], len(self.feature)), dtype=np.float32)
-        plain = not (self.is_indicator.any() or self.is_level.any())
         whole = len(self.feature) == X.shape[1] and np.array_equal(self.feature, np.arange(X.shape[1]))
-        for start in range(0, len(out), _ROWS_AT_ONCE):
+        for start in range(0, out.shape[0], _ROWS_AT_ONCE):
             piece = X[start : start + _ROWS_AT_ONCE]
             values = piece if whole else piece[:, self.feature]
+            values = values.toarray() if sparse.issparse(values) else values
             place = out[start : start + _ROWS_AT_ONCE]
             place[:] = (values - self.mean) / self.scale
             missing = np.isnan(values)

@@ -59,7 +59,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         "feature_costs": ["array-like", Mapping, None],
         "feature_groups": ["array-like", Mapping, None],
         "always_select": ["array-like", None],
-        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"})],
         "standardize": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         "cv": ["cv_object"],
@@ -79,20 +79,31 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
     # --- what fit does -----------------------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any, sample_weight_val: Any) -> None:
-        rows = merge_rows(self._read_rows(X, y, sample_weight, reset=True))
+        given = self._read_rows(X, y, sample_weight, reset=True)
+        rows = merge_rows(given)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         if X_val is None and y_val is None:
+            refuse_unless(
+                sample_weight_val is None, "sample_weight_val was given without X_val. Give X_val and y_val, too."
+            )
             training, held_out = self._hold_out(rows, rng)
         else:
             refuse_unless(X_val is not None and y_val is not None, "Give X_val and y_val both, or neither.")
             training, held_out = rows, self._read_rows(X_val, y_val, sample_weight_val, reset=False)
-        problem = self._problem(training)
+        self.__dict__.pop("path_", None)  # of an earlier fit
         if isinstance(self.penalty, str):
+            problem, budget = self._problem(training)
             everything = rows if X_val is None or held_out is None else training.join(held_out)
-            fitted = fit_path(problem, everything, training, held_out, self._path_settings(problem, rows, rng), rng)
+            fitted = fit_path(problem, everything, training, held_out, self._path_settings(budget, given, rows), rng)
             self.path_ = fitted.path
             self._adopt(fitted.model, fitted.reports)
         else:
+            refuse_unless(
+                self.feature_budget is None,
+                f"feature_budget={self.feature_budget!r} needs penalty='path', but penalty={self.penalty!r} was given, which "
+                "cannot promise a number of features. Use penalty='path', or leave feature_budget out.",
+            )
+            problem, _ = self._problem(training)
             settings = self._training_settings(problem.loss, problem.activation)
             n_trees, depth = self._setting("n_estimators"), self._setting("max_depth")
             self._adopt(*fit_penalised(problem, training, held_out, settings, n_trees, depth, rng))
@@ -103,7 +114,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         check_consistent_length(X, Y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         refuse_unless(bool(weight.sum() > 0), "sample_weight is zero for every row. Give some rows a positive weight.")
-        return Rows(X, Y, weight * self._class_weights(Y))
+        return Rows(X, Y, weight * self._class_weights(Y, weight))
 
     def _read_table(self, X: Any, reset: bool) -> Any:
         """Numbers, whatever the user brought; a frame's words become category numbers."""
@@ -122,13 +133,26 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
                 f"{type(self).__name__} was fitted on a frame with text or categories, but X is now a "
                 f"{type(X).__name__}. Pass a frame with the same columns."
             )
-        return validate_data(
-            self, X, dtype=[np.float64, np.float32], order="C", accept_sparse="csr", reset=reset,
-            ensure_all_finite=True if sparse.issparse(X) else "allow-nan",
-        )  # fmt: skip
+        try:
+            X = validate_data(
+                self, X, dtype=[np.float64, np.float32], order="C", accept_sparse="csr", reset=reset,
+                ensure_all_finite=True if sparse.issparse(X) else "allow-nan",
+            )  # fmt: skip
+        except ValueError as error:
+            if "could not convert string" not in str(error):
+                raise
+            raise ValueError(
+                f"X holds text where numbers are expected ({error}). Fit on a pandas or polars frame, whose text columns are "
+                "read as categories, or convert the text to numbers first."
+            ) from error
+        if sparse.issparse(X) and not (X.has_canonical_format and np.all(X.data)):
+            X = X.copy()
+            X.sum_duplicates()
+            X.eliminate_zeros()
+        return X
 
     def _categorical_columns(self) -> set[int]:
-        if isinstance(self.categorical_features, str) or self.categorical_features is None:
+        if isinstance(self.categorical_features, str):
             return set()
         names = getattr(self, "feature_names_in_", None)
         return set(find_columns(self.categorical_features, self.n_features_in_, names, "categorical_features").tolist())
@@ -139,7 +163,8 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         kept, held_out = split_rows(len(rows.Y), self.validation_fraction, rng, self._strata(rows.Y))
         return rows.take(kept), rows.take(held_out) if len(held_out) else None
 
-    def _problem(self, training: Rows) -> Problem:
+    def _problem(self, training: Rows) -> tuple[Problem, float]:
+        """What is to be learned, on the groups that may be used at all, and the budget."""
         n_features, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
         loss = self._loss()
         costs = np.ones(n_features) if self.feature_costs is None else read_costs(self.feature_costs, n_features, names)
@@ -153,12 +178,16 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         refuse_unless(
             not np.any(fixed & ~usable), "always_select names a column whose cost is infinite. Give it a finite cost."
         )
-        varies = varying_features(training.X)
-        useful = usable & (fixed | np.array([varies[group].any() for group in groups]))
+        budget = np.inf
         if isinstance(self.penalty, str):
+            budget = self._budget(price[usable], fixed[usable])
+            # What alone breaks the budget, and what never varies, would only be in the way.
+            usable &= fixed | (price <= budget - price[fixed].sum())
+            varies = varying_features(training.X)
+            useful = usable & (fixed | np.array([varies[group].any() for group in groups]))
             usable = useful if useful.any() else usable
         words = set() if self._vocabulary is None else set(self._vocabulary.words)
-        return Problem(
+        problem = Problem(
             loss=loss,
             activation=_named(self.activation, ACTIVATIONS),
             n_outputs=self._n_outputs(training),
@@ -169,13 +198,16 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
             standardize=self.standardize,
             target_scale=lambda rows: self._target_scale(rows, loss),
         )
+        return problem, budget
 
-    def _path_settings(self, problem: Problem, rows: Rows, rng: np.random.Generator) -> PathSettings:
-        budget = self._budget(problem)
+    def _path_settings(self, budget: float, given: Rows, rows: Rows) -> PathSettings:
         folds = None
         if self.cv is not None:
-            splitter = check_cv(self.cv, rows.Y[:, 0], classifier=is_classifier(self))
-            folds = list(splitter.split(np.zeros((len(rows.Y), 1)), rows.Y[:, 0]))
+            # Folds that are given as row numbers speak of the rows as they were given; a number of folds does not.
+            source = rows if isinstance(self.cv, Integral) else given
+            splitter = check_cv(self.cv, source.Y[:, 0], classifier=is_classifier(self))
+            pairs = splitter.split(np.zeros((len(source.Y), 1)), source.Y[:, 0])
+            folds = [(merge_rows(source.take(kept)), merge_rows(source.take(held))) for kept, held in pairs]
         chosen = {"n_estimators": "n_trees", "max_depth": "depth", "learning_rate": "learning_rate",
                   "max_epochs": "n_epochs", "batch_size": "batch_size", "l2": "l2"}  # fmt: skip
         final = {
@@ -191,12 +223,12 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
             show=print_report if self.verbose else ignore_report,
         )
 
-    def _budget(self, problem: Problem) -> float:
+    def _budget(self, price: NDArray[np.float64], fixed: NDArray[np.bool_]) -> float:
         """The user's budget as a total price; it is met always, so one that cannot be met is refused."""
         budget, n_features = self.feature_budget, self.n_features_in_
-        least = max(float(problem.price.min()), float(problem.price[problem.fixed].sum()))
+        least = max(float(price.min()), float(price[fixed].sum()))
         if budget is None:
-            return float(problem.price.sum())
+            return float(price.sum())
         if self.feature_costs is None:
             whole = isinstance(budget, Integral)
             refuse_unless(
@@ -260,7 +292,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
     def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
         raise NotImplementedError
 
-    def _class_weights(self, Y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _class_weights(self, Y: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.ones(len(Y))
 
     def _strata(self, Y: NDArray[np.float64]) -> NDArray[Any] | None:
@@ -294,7 +326,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
             )
         smaller = copy.copy(self)
         entry = self.path_.find(n_features)
-        smaller._adopt_model(self.model_ if entry == self.path_.chosen else self.path_.models[entry])
+        smaller._adopt_model(self.path_.models[entry])
         return smaller
 
     def _raw(self, X: Any) -> NDArray[np.float64]:
@@ -343,7 +375,7 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         Features that enter and leave together; a feature in no group is its own.
     always_select : list of names or numbers, default=None
         Features that are never left out.
-    categorical_features : "from_dtype", list of names or numbers, mask or None, default="from_dtype"
+    categorical_features : "from_dtype", list of names or numbers, or mask, default="from_dtype"
         Columns whose values are categories; by default a frame's text and categorical columns are.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
@@ -498,12 +530,14 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         -------
         array of shape (n_samples,)
         """
-        return self.classes_[self._raw(X).argmax(axis=1)]
+        codes = self._raw(X).argmax(axis=1)
+        return self.classes_[codes]
 
     def _loss(self) -> Loss:
         return Multinomial()
 
     def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
+        _refuse_missing_target(self, y)
         y = column_or_1d(y, warn=True)
         if not reset:
             unknown = np.setdiff1d(y, self.classes_)
@@ -521,8 +555,12 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         )
         return codes.astype(np.float64).reshape(-1, 1)
 
-    def _class_weights(self, Y: NDArray[np.float64]) -> NDArray[np.float64]:
-        return compute_sample_weight(self.class_weight, self.classes_[Y[:, 0].astype(int)])
+    def _class_weights(self, Y: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        codes = Y[:, 0].astype(int)
+        if self.class_weight == "balanced":
+            total = np.bincount(codes, weight, len(self.classes_))
+            return (weight.sum() / (len(total) * np.maximum(total, np.finfo(float).tiny)))[codes]
+        return compute_sample_weight(self.class_weight, self.classes_[codes])
 
     def _strata(self, Y: NDArray[np.float64]) -> NDArray[Any] | None:
         return Y[:, 0]
@@ -650,10 +688,15 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         return regression_loss(self.loss)
 
     def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
+        _refuse_missing_target(self, y)
         y = _check_y(y, multi_output=True, y_numeric=True, estimator=self)
-        if reset:
-            self._is_multi_output = y.ndim == 2
         Y = as_columns(y.astype(np.float64))
+        if reset:
+            self._is_multi_output, self._n_targets = y.ndim == 2, Y.shape[1]
+        refuse_unless(
+            Y.shape[1] == self._n_targets,
+            f"y_val has {Y.shape[1]} targets a row, but y has {self._n_targets}. Give both the same targets.",
+        )
         self._loss().check_target(Y)
         return Y
 
@@ -665,6 +708,13 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
             return TargetScale.none(rows.Y.shape[1])
         moments = Scaling.learn(rows.Y, rows.weight)
         return loss.target_scale(moments.mean, moments.scale)
+
+
+def _refuse_missing_target(estimator: Any, y: Any) -> None:
+    refuse_unless(
+        y is not None,
+        f"{type(estimator).__name__} requires y to be passed, but the target y is None. Pass the targets as y.",
+    )
 
 
 def _named(choice: Any, known: dict[str, Any]) -> Any:

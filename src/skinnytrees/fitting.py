@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.optimize import minimize
 
 from skinnytrees.activations import Activation
@@ -78,7 +79,7 @@ class PathSettings(NamedTuple):
     budget: float
     size_rule: str
     refit: bool
-    folds: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]] | None
+    folds: Sequence[tuple[Rows, Rows]] | None
     final: dict[str, Any]
     callbacks: Sequence[Callback] = ()
     show: Callable[[EpochReport], None] = lambda report: None
@@ -98,8 +99,8 @@ def fit_penalised(
 ) -> tuple[SoftTrees, list[EpochReport]]:  # fmt: skip
     """The paper's Algorithm 1."""
     prepared = problem.prepare(training)
-    data = prepared.data._replace(X=prepared.encoder.encode_dense(training.X))
-    validation = None if held_out is None else prepared.also(held_out)
+    data = _dense(prepared.data)
+    validation = None if held_out is None else _dense(prepared.also(held_out))
     trees = start_trees(data.X.shape[1], n_trees, depth, problem.n_outputs, rng)
     reports = train(trees, data, prepared.encoder.offsets, settings, rng, validation)
     return SoftTrees.from_training(trees, prepared.encoder, problem.activation, prepared.target), reports
@@ -118,13 +119,15 @@ def fit_path(
     Where the path forks (see ``Walk``), the fork whose final ensemble is best on held-out rows is taken.
     """
     with computing():
-        fold_losses = None if settings.folds is None else _fold_losses(problem, rows, settings, rng)
+        folds = None if settings.folds is None else _fold_losses(problem, settings, rng)
         walk = Walk(problem, training, held_out, settings)
         walk.go(rng)
+        folds = None if walk.interrupted else folds
         finals: list[Final] = []
         for i, fork in enumerate(walk.forks):
-            losses = fork.losses if fold_losses is None else list(fold_losses[i])
-            weight = rows.weight if fold_losses is not None else None if held_out is None else held_out.weight
+            losses, weight = fork.losses, None if held_out is None else held_out.weight
+            if folds is not None:
+                losses, weight = list(folds[0][i][: len(fork.points)]), folds[1]
             chosen = walk.choose(fork.points, losses, weight)
             if finals and np.array_equal(fork.points[chosen].groups, finals[-1].support):
                 continue
@@ -133,8 +136,10 @@ def fit_path(
         encoder, target, trees = walk.prepared.encoder.select(final.support), walk.prepared.target, final.trees
         if settings.refit and held_out is not None and not walk.interrupted:
             encoder, target, data = problem.prepare(rows, final.support)
+            data = data._replace(X=take_columns(data.X, np.arange(data.X.shape[1])))
             trees, _ = problem.trainer.start(data, problem.n_outputs, final.recipe, rng)
-    return PathFit(_as_model(problem, encoder, target, trees), walk.as_path(final), final.fork.reports)
+    model = _as_model(problem, encoder, target, trees)
+    return PathFit(model, walk.as_path(final, model), final.fork.reports)
 
 
 class Fork(NamedTuple):
@@ -186,7 +191,7 @@ class Walk:
             kept = keep_by_norm(last, self.groups, self.settings.budget)
             if len(kept) < len(last.groups):
                 trees = last.trees.select(self.groups.take(last.groups).columns(kept))
-                self._add(PathPoint(last.groups[kept], trees, last.train_loss))
+                self._measure(PathPoint(last.groups[kept], trees, last.train_loss))
             warnings.warn(
                 "The path was interrupted; the model is cut to the budget from the last finished size.", stacklevel=6
             )
@@ -217,16 +222,22 @@ class Walk:
 
     def _add(self, point: PathPoint) -> bool:
         """Take a point in; whether a callback wants to stop, which it may once the budget is met."""
-        fork, val_loss = self.forks[-1], np.nan
-        fork.points.append(point)
-        if self.validation is not None:
-            fork.losses.append(self._losses(point.groups, point.trees))
-            val_loss = float(np.average(fork.losses[-1], weights=self.validation.weight))
-        n_features = sum(len(self.problem.feature_groups[g]) for g in point.groups)
-        fork.reports.append(EpochReport(len(fork.points) - 1, point.train_loss, np.nan, n_features, val_loss))
-        self.settings.show(fork.reports[-1])
-        answers = [callback(fork.reports[-1]) for callback in self.settings.callbacks]
+        report = self._measure(point)
+        self.settings.show(report)
+        answers = [callback(report) for callback in self.settings.callbacks]
         return any(answers) and self._fits(point)
+
+    def _measure(self, point: PathPoint) -> EpochReport:
+        """Take a point in with its losses and report; all or nothing, whenever Ctrl-C comes."""
+        fork, val_loss = self.forks[-1], np.nan
+        n_features = sum(len(self.problem.feature_groups[g]) for g in point.groups)
+        losses = None if self.validation is None else self._losses(point.groups, point.trees)
+        if losses is not None and self.validation is not None:
+            val_loss = float(np.average(losses, weights=self.validation.weight))
+            fork.losses.append(losses)
+        fork.reports.append(EpochReport(len(fork.points), point.train_loss, np.nan, n_features, val_loss))
+        fork.points.append(point)
+        return fork.reports[-1]
 
     def _fits(self, point: PathPoint) -> bool:
         return bool(self.problem.price[point.groups].sum() <= self.settings.budget * (1 + 1e-9))
@@ -272,12 +283,15 @@ class Walk:
                 tried.append(Final(loss, fork, chosen, losses, weight, support, recipe, trees))
         return min(tried, key=lambda one: one.loss)
 
-    def as_path(self, final: Final) -> FeaturePath:
-        """The walk as users see it."""
-        problem, points = self.problem, final.fork.points
+    def as_path(self, final: Final, model: SoftTrees) -> FeaturePath:
+        """The walk as users see it, with the final model in its place."""
+        problem, points = self.problem, list(final.fork.points)
+        points[final.chosen] = points[final.chosen]._replace(groups=final.support, trees=final.trees)
         supports = [np.sort(np.concatenate([problem.feature_groups[g] for g in point.groups])) for point in points]
         score, error = self._scores(final)
         encoder, target = self.prepared.encoder, self.prepared.target
+        models = [_as_model(problem, encoder.select(point.groups), target, point.trees) for point in points]
+        models[final.chosen] = model
         return FeaturePath(
             n_features=np.array([len(support) for support in supports]),
             val_score=score,
@@ -285,7 +299,7 @@ class Walk:
             train_loss=np.array([point.train_loss for point in points]),
             cost=np.array([problem.price[point.groups].sum() for point in points]),
             supports=supports,
-            models=[_as_model(problem, encoder.select(point.groups), target, point.trees) for point in points],
+            models=models,
             chosen=final.chosen,
         )
 
@@ -294,31 +308,38 @@ class Walk:
             return np.full(len(final.fork.points), np.nan), np.full(len(final.fork.points), np.nan)
         losses, share = np.array(final.losses), final.weight / final.weight.sum()
         mean = losses @ share
-        floor, guess = _reference_losses(self.problem, self.prepared.data)
+        # With folds, every row was held out once.
+        held_out = self.prepared.data if self.validation is None else self.validation
+        floor, guess = _reference_losses(self.problem, held_out)
         span = max(guess - floor, np.finfo(float).tiny)
         error = np.sqrt(((losses - mean[:, None]) ** 2) @ share**2)
         return 1 - (mean - floor) / span, error / span
 
 
 def _fold_losses(
-    problem: Problem, rows: Rows, settings: PathSettings, rng: np.random.Generator
-) -> list[NDArray[np.float64]]:
-    """For each fork, each size's loss on every row, by a walk that did not see the row's fold."""
-    by_fork: list[NDArray[np.float64]] = []
+    problem: Problem, settings: PathSettings, rng: np.random.Generator
+) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+    """For each fork, each size's loss on every held-out row, by walks that did not see the row; and the rows' weights."""
+    by_fork: list[list[NDArray[np.float64]]] = [[], []]
+    weights = []
     for kept, held in settings.folds or ():
-        walk = Walk(problem, rows.take(kept), rows.take(held), settings._replace(callbacks=()))
+        walk = Walk(problem, kept, held, settings._replace(callbacks=()))
         walk.go(rng)
         if walk.interrupted:
             raise KeyboardInterrupt
-        for i, fork in enumerate(walk.forks):
-            if len(by_fork) <= i:
-                by_fork.append(np.full((len(fork.points), len(rows.Y)), np.nan))
-            by_fork[i][:, held] = np.array(fork.losses)
-    return by_fork
+        for losses, fork in zip(by_fork, walk.forks, strict=False):
+            losses.append(np.array(fork.losses))
+        weights.append(held.weight)
+    return [np.concatenate(losses, axis=1) for losses in by_fork if losses], np.concatenate(weights)
+
+
+def _dense(data: Data) -> Data:
+    X: Any = data.X
+    return data._replace(X=np.ascontiguousarray(X.toarray())) if sparse.issparse(X) else data
 
 
 def _reference_losses(problem: Problem, data: Data) -> tuple[float, float]:
-    """Mean training loss of a perfect prediction, and of the best constant one."""
+    """Mean loss of a perfect prediction, and of the best constant one."""
     Y, share, functions = data.Y, data.weight / data.weight.sum(), problem.trainer.functions
 
     def mean_loss(constant: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:

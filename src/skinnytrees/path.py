@@ -258,7 +258,8 @@ def exchange(point: PathPoint, pull: NDArray[Any], groups: Groups, n_exchanged: 
     A group outside pulls with the gradient of its zero weights, the rows ``x' D`` of ``pull``.
     """
     here = groups.take(point.groups)
-    strength = np.sqrt(np.add.reduceat(np.einsum("kj,kj->k", pull, pull), groups.offsets[:-1]))
+    squares = np.einsum("kj,kj->k", pull, pull)
+    strength = np.sqrt(np.add.reduceat(squares, groups.offsets[:-1]) / np.diff(groups.offsets))
     strength[point.groups] = -1
     movable = np.flatnonzero(~here.fixed)
     n_exchanged = min(n_exchanged, len(movable), len(groups.price) - len(point.groups))
@@ -311,7 +312,7 @@ def falling_budgets(groups: Groups, wanted: float) -> NDArray[np.float64]:
 def keep_worthiest(worth: NDArray[np.float64], groups: Groups, budget: float) -> NDArray[np.intp]:
     """Groups to keep within the budget: fixed ones first, then by worth for the price while they fit; at least one."""
     gain = worth - worth.min()
-    order = np.lexsort((-gain / groups.price, ~groups.fixed))
+    order = np.lexsort((groups.price, -gain / groups.price, ~groups.fixed))
     if np.all(groups.price == groups.price[0]):
         n_kept = int(budget / groups.price[0] + 1e-9)
         return np.sort(order[: max(n_kept, 1)])
@@ -320,7 +321,7 @@ def keep_worthiest(worth: NDArray[np.float64], groups: Groups, budget: float) ->
         if spent + groups.price[g] <= budget * (1 + 1e-12):
             kept.append(g)
             spent += groups.price[g]
-    return np.sort(np.array(kept, dtype=np.intp))
+    return np.sort(np.array(kept or [int(np.argmin(groups.price))], dtype=np.intp))
 
 
 def keep_by_norm(point: PathPoint, groups: Groups, budget: float) -> NDArray[np.intp]:
@@ -385,6 +386,6 @@ def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
 
 
 def group_norms(trees: Trees, groups: Groups) -> NDArray[np.float64]:
-    """Norm of each group's hyperplane weights."""
+    """Root mean square over its columns of each group's norm: a group of many columns has no head start."""
     squares = np.einsum("kj,kj->k", trees.W, trees.W, dtype=np.float64)
-    return np.sqrt(np.add.reduceat(squares, groups.offsets[:-1]))
+    return np.sqrt(np.add.reduceat(squares, groups.offsets[:-1]) / np.diff(groups.offsets))

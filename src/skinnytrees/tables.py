@@ -83,8 +83,10 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
 
 def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, parameter: str) -> NDArray[np.intp]:
     """Numbers of the columns that a user gave by name, number or mask."""
-    given = np.asarray(list(columns) if not isinstance(columns, str) else [columns])
-    if given.dtype == bool:
+    given = (
+        [columns] if isinstance(columns, str) else [getattr(item, "item", lambda item=item: item)() for item in columns]
+    )
+    if given and all(isinstance(item, bool) for item in given):
         if len(given) != n_features:
             raise ValueError(
                 f"{parameter} is a mask of {len(given)} columns, but X has {n_features}. Give one entry a column."
@@ -92,7 +94,7 @@ def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, para
         return np.flatnonzero(given)
     found = []
     known = {} if names is None else {name: k for k, name in enumerate(names)}
-    for item in given.tolist():
+    for item in given:
         k = known.get(item, item) if not isinstance(item, int) else item
         if not isinstance(k, int) or not -n_features <= k < n_features:
             hint = f"one of {list(known)[:8]}" if known else f"a number from 0 to {n_features - 1}"
@@ -120,7 +122,7 @@ def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None
                 "of lists of columns."
             )
         lists = [np.flatnonzero(labels == label) for label in dict.fromkeys(labels.tolist())]
-    groups = [find_columns(columns, n_features, names, "feature_groups") for columns in lists]
+    groups = [find_columns(columns, n_features, names, "feature_groups") for columns in lists if len(columns)]
     taken = np.bincount(np.concatenate(groups), minlength=n_features) if groups else np.zeros(n_features, dtype=int)
     if taken.max(initial=0) > 1:
         k = int(taken.argmax())
@@ -143,8 +145,9 @@ def read_costs(feature_costs: Any, n_features: int, names: NDArray[Any] | None) 
             f"feature_costs has {costs.size} entries, but X has {n_features} columns. Give one cost a column."
         )
     if not np.all(costs > 0):
+        worst = costs[~(costs > 0)][0]
         raise ValueError(
-            f"feature_costs holds {np.nanmin(costs):g}; costs must be positive numbers. Use always_select for columns that are "
+            f"feature_costs holds {worst:g}; costs must be positive numbers. Use always_select for columns that are "
             "free, and infinity for columns never to be used."
         )
     if not np.isfinite(costs).any():

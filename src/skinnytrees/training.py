@@ -139,9 +139,9 @@ def run_epochs(
         eta = settings.schedule.rates(step, settings.n_epochs * steps_an_epoch, settings.learning_rate)
         schedule = Schedule(eta, *settings.penalty.thresholds(step, eta))
         loss = run.epoch(schedule, rng.permutation(n_rows)) / n_rows
-        _refuse_divergence(loss, trees, epoch, settings)
         if epoch == settings.n_epochs - 1 or settings.sync_every_epoch:
             run.sync()
+        _refuse_divergence(loss, trees, epoch, settings)
         yield loss, float(settings.penalty.strength(step[-1])), int(groups.in_use.sum())
 
 
@@ -156,7 +156,7 @@ def evaluate(trees: Trees, X: NDArray[Any], functions: Functions) -> NDArray[Any
 def mean_loss(trees: Trees, data: Data, functions: Functions) -> float:
     """Weighted mean loss over rows, without the penalties."""
     row_loss, _ = evaluate_loss(functions.loss, functions.loss_parameter, evaluate(trees, data.X, functions), data.Y)
-    return float(np.average(row_loss, weights=data.weight))
+    return float(np.average(row_loss.astype(np.float64), weights=data.weight))
 
 
 @contextlib.contextmanager
@@ -177,7 +177,7 @@ def _keep_on_interrupt(trees: Trees) -> Iterator[Callable[[], None]]:
 
 
 def _refuse_divergence(loss: float, trees: Trees, epoch: int, settings: TrainingSettings) -> None:
-    if math.isfinite(loss) and np.isfinite(trees.b).all():
+    if math.isfinite(loss) and math.isfinite(float(trees.flat.sum(dtype=np.float64))):
         return
     settings.loss.raise_error()
     raise DivergenceError(

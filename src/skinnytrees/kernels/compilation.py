@@ -5,8 +5,10 @@ compiled once for all of them, and a loss written in plain Python goes through t
 """
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -18,11 +20,37 @@ from numba.extending import intrinsic
 # Sums may be reordered (SIMD lanes need that), but NaN and infinity keep their meaning: they tell of divergence.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
-kernel = numba.njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy")
+_OPTIONS = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile on first call and cache on disk, or not at all where no folder can be written."""
+    try:
+        return _stamped(numba.njit(cache=True, **_OPTIONS)(function))
+    except RuntimeError:
+        return numba.njit(**_OPTIONS)(function)
+
+
+def _stamped(dispatcher: Any) -> Any:
+    """Let a change of any file of the package outdate the cache.
+
+    Numba looks only at the file of the function itself, and would go on with the old version of a kernel that it calls.
+    """
+    cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(cache_file, "_source_stamp"):
+        cache_file._source_stamp = _package_stamp()
+    return dispatcher
+
+
+@functools.cache
+def _package_stamp() -> tuple[int, int]:
+    files = [file.stat() for file in sorted(Path(__file__).parents[1].rglob("*.py"))]
+    return max(file.st_mtime_ns for file in files), sum(file.st_size for file in files)
+
 
 # A function that calls kernels and is called by kernels: spliced into its callers before compilation, because otherwise
 # each level of calls would be optimised again with all that is below it (measured: 23 s to compile a first fit, now 10).
-part = numba.njit(fastmath=FAST, nogil=True, error_model="numpy", inline="always")
+part = numba.njit(inline="always", **_OPTIONS)
 
 
 def scalar_type(dtype: np.dtype) -> types.Type:
@@ -32,7 +60,10 @@ def scalar_type(dtype: np.dtype) -> types.Type:
 
 def function_argument(signature: types.Type, function: Callable[..., Any]) -> Any:
     """Compile ``function`` so that a kernel can take it as an argument."""
-    return numba.cfunc(signature, cache=True)(function)
+    try:
+        return numba.cfunc(signature, cache=True)(function)
+    except RuntimeError:  # no folder can be written
+        return numba.cfunc(signature)(function)
 
 
 @intrinsic
