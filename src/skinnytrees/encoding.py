@@ -16,6 +16,8 @@ from skinnytrees.kernels.state import select_runs
 
 # Rows handled at once, so that no second copy of the table is made.
 _ROWS_AT_ONCE = 256
+# Farther away than this, rows are all alike: no sum of products then leaves the numbers of single precision.
+_FARTHEST = 1e15
 # A column of missing-value indicators is worth having from this many missing and this many known rows on.
 _INDICATOR_NEEDS_ROWS = 5
 # Rarer categories than this share a place: all their columns are zero.
@@ -142,7 +144,8 @@ class Encoder:
             values = piece if whole else piece[:, self.feature]
             values = values.toarray() if sparse.issparse(values) else values
             place = out[start : start + _ROWS_AT_ONCE]
-            place[:] = (values - self.mean) / self.scale
+            with np.errstate(over="ignore"):
+                place[:] = np.clip((values - self.mean) / self.scale, -_FARTHEST, _FARTHEST)
             missing = np.isnan(values)
             if missing.any():
                 place[missing] = 0.0

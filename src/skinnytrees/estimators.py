@@ -27,7 +27,15 @@ from skinnytrees.optimizers import OPTIMIZERS, SCHEDULES
 from skinnytrees.penalties import NoPenalty
 from skinnytrees.progress import ignore_report, print_report
 from skinnytrees.rows import Rows, merge_rows, split_rows
-from skinnytrees.tables import Vocabulary, find_columns, is_frame, needs_vocabulary, read_costs, read_groups
+from skinnytrees.tables import (
+    Vocabulary,
+    find_columns,
+    is_frame,
+    needs_vocabulary,
+    read_costs,
+    read_groups,
+    refuse_words,
+)
 from skinnytrees.training import EpochReport, TrainingSettings
 
 _DEFAULTS: dict[str, Any] = {
@@ -141,6 +149,8 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         except ValueError as error:
             if "could not convert string" not in str(error):
                 raise
+            if is_frame(X):
+                refuse_words(X)
             raise ValueError(
                 f"X holds text where numbers are expected ({error}). Fit on a pandas or polars frame, whose text columns are "
                 "read as categories, or convert the text to numbers first."
@@ -317,7 +327,8 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         Returns
         -------
         estimator
-            A fitted copy. Its model is the one that the path had at this size, trained on the training rows.
+            A fitted copy. At the chosen size its model is the final one, elsewhere the one that the path had at this size,
+            trained on the training rows.
         """
         check_is_fitted(self)
         if not hasattr(self, "path_"):
@@ -326,7 +337,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
             )
         smaller = copy.copy(self)
         entry = self.path_.find(n_features)
-        smaller._adopt_model(self.path_.models[entry])
+        smaller._adopt_model(self.path_.final if entry == self.path_.chosen else self.path_.models[entry])
         return smaller
 
     def _raw(self, X: Any) -> NDArray[np.float64]:

@@ -32,6 +32,8 @@ class FeaturePath:
         The ensemble at each size.
     chosen : int
         Entry of the size that was chosen.
+    final : SoftTrees
+        The final model at that size.
     """
 
     n_features: NDArray[np.intp]
@@ -42,6 +44,7 @@ class FeaturePath:
     supports: list[NDArray[np.intp]]
     models: list[SoftTrees]
     chosen: int
+    final: SoftTrees
 
     def __len__(self) -> int:
         return len(self.n_features)

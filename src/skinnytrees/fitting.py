@@ -284,14 +284,15 @@ class Walk:
         return min(tried, key=lambda one: one.loss)
 
     def as_path(self, final: Final, model: SoftTrees) -> FeaturePath:
-        """The walk as users see it, with the final model in its place."""
-        problem, points = self.problem, list(final.fork.points)
-        points[final.chosen] = points[final.chosen]._replace(groups=final.support, trees=final.trees)
+        """The walk as users see it, with the final support in its place where it is not the walk's own."""
+        problem, points, losses = self.problem, list(final.fork.points), list(final.losses)
+        if not np.array_equal(points[final.chosen].groups, final.support):
+            points[final.chosen] = points[final.chosen]._replace(groups=final.support, trees=final.trees)
+            if self.validation is not None:
+                losses[final.chosen] = self._losses(final.support, final.trees)
         supports = [np.sort(np.concatenate([problem.feature_groups[g] for g in point.groups])) for point in points]
-        score, error = self._scores(final)
+        score, error = self._scores(final._replace(losses=losses))
         encoder, target = self.prepared.encoder, self.prepared.target
-        models = [_as_model(problem, encoder.select(point.groups), target, point.trees) for point in points]
-        models[final.chosen] = model
         return FeaturePath(
             n_features=np.array([len(support) for support in supports]),
             val_score=score,
@@ -299,8 +300,9 @@ class Walk:
             train_loss=np.array([point.train_loss for point in points]),
             cost=np.array([problem.price[point.groups].sum() for point in points]),
             supports=supports,
-            models=models,
+            models=[_as_model(problem, encoder.select(point.groups), target, point.trees) for point in points],
             chosen=final.chosen,
+            final=model,
         )
 
     def _scores(self, final: Final) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -43,6 +43,12 @@ class Vocabulary:
         return out
 
 
+def refuse_words(X: Any) -> None:
+    """Name the first column of a frame that cannot be read as numbers."""
+    for name, column in zip(X.columns, _columns(X), strict=True):
+        _numbers(column, str(name))
+
+
 def needs_vocabulary(X: Any, categorical: set[int]) -> bool:
     """Whether a frame has columns that numpy cannot read as numbers, or that the user calls categorical."""
     return bool(categorical) or any(not _is_numeric(column) for column in _columns(X))
@@ -122,7 +128,9 @@ def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None
                 "of lists of columns."
             )
         lists = [np.flatnonzero(labels == label) for label in dict.fromkeys(labels.tolist())]
-    groups = [find_columns(columns, n_features, names, "feature_groups") for columns in lists if len(columns)]
+    if any(len(columns) == 0 for columns in lists):
+        raise ValueError("feature_groups holds an empty group. Leave it out, or give it columns.")
+    groups = [find_columns(columns, n_features, names, "feature_groups") for columns in lists]
     taken = np.bincount(np.concatenate(groups), minlength=n_features) if groups else np.zeros(n_features, dtype=int)
     if taken.max(initial=0) > 1:
         k = int(taken.argmax())

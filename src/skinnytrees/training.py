@@ -177,7 +177,9 @@ def _keep_on_interrupt(trees: Trees) -> Iterator[Callable[[], None]]:
 
 
 def _refuse_divergence(loss: float, trees: Trees, epoch: int, settings: TrainingSettings) -> None:
-    if math.isfinite(loss) and math.isfinite(float(trees.flat.sum(dtype=np.float64))):
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = float(trees.flat.sum(dtype=np.float64))
+    if math.isfinite(loss) and math.isfinite(total):
         return
     settings.loss.raise_error()
     raise DivergenceError(
