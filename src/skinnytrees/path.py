@@ -1,10 +1,12 @@
-"""The dense-to-sparse path: one run from all features down to one, the choice of a size, the final ensemble.
+"""The dense-to-sparse path: one run from all features down to one, in phases, and the choice of a size.
 
-This is the budgeted form of the paper's problem (1): the support's size is scheduled instead of hoped for. Two
-phases lead down. *Screening* trains a small ensemble by plain gradient steps and keeps the groups of largest norm; it
-is cheap even for 100,000 columns. *Pruning* takes over when few groups are left and there are rows enough: a larger
-ensemble, of which those groups stay whose removal would raise the training loss most. Removal cost does not depend on
-a column's scale and repairs what norms get wrong (``benchmarks/path_rules.py`` has the measurements).
+This is the budgeted form of the paper's problem (1): the support's size is scheduled instead of hoped for.
+
+- *Screening* trains a small ensemble by plain gradient steps and keeps the groups of largest norm; it is cheap even for
+  100,000 columns.
+- *Swaps*, on few rows, exchange the weakest groups inside for the strongest pulls from outside.
+- *Pruning* takes over when few groups are left and there are rows enough: from a larger ensemble, those groups go whose
+  removal costs least (``elimination.py``). Removal cost does not depend on a column's scale.
 
 Arrays in, arrays out; tables and estimators are not known here.
 """
