@@ -10,7 +10,7 @@ from reference import LOSSES, Ensemble, central_differences, random_data, random
 
 from skinnytrees.activations import Sigmoid, SmoothStep
 from skinnytrees.kernels.blas import add_product, add_product_ta, add_product_tb
-from skinnytrees.kernels.feature_space import batch_gradients
+from skinnytrees.kernels.epoch import evaluate_scores
 from skinnytrees.kernels.state import Data, make_groups, make_workspace, start_trees, view_trees
 from skinnytrees.losses import Huber, Multinomial, Poisson, SquaredError
 from skinnytrees.optimizers import SGD, Adam, FixedSupportSGD
@@ -183,7 +183,7 @@ def test_dead_nodes_are_found_with_a_narrow_smooth_step():
     trees, data = random_trees(3, 1, rng, depth=3), random_data(SquaredError(), 8, 3, 1, rng)
     work = make_workspace(trees, 8, 1)
     settings = settings_of(activation=SmoothStep(theta=0.01))
-    batch_gradients(trees, data, settings.functions(np.float64), work, np.arange(8))
+    evaluate_scores(trees, data.X @ trees.W + trees.b, settings.functions(np.float64), work, np.empty((8, 1)))
     reached = work.reach.reshape(8, -1, trees.n_trees) != 0
     np.testing.assert_array_equal(work.alive, reached.any(axis=2))
     assert not work.alive.all()

@@ -8,7 +8,8 @@ from hypothesis.extra.numpy import arrays
 from reference import prox
 from scipy import sparse
 
-from skinnytrees.kernels.prox import proximal_step, threshold_group
+from skinnytrees.kernels.feature_space import proximal_step
+from skinnytrees.kernels.prox import threshold_group
 from skinnytrees.kernels.state import make_groups
 from skinnytrees.optimizers import SCHEDULES, Constant, OneCycle
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty, hard_threshold, soft_threshold

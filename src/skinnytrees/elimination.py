@@ -16,12 +16,12 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.kernels.importance import loss_without
-from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace
+from skinnytrees.kernels.state import Data, Functions, Trees
+from skinnytrees.losses import evaluate_loss
+from skinnytrees.training import evaluate_at
 
 # Rows on which costs are measured.
 _COST_ROWS = 2000
-_PIECE = 64
 # Ridge of the linear prediction, relative to a column's variance: keeps the coefficients small where columns are
 # nearly dependent.
 _RIDGE = 0.01
@@ -44,7 +44,6 @@ class Elimination:
         # A diagonal covariance says that no column predicts another: nothing is filled in.
         self.precision = np.linalg.inv(covariance + _RIDGE * np.diag(size)) if fill_in else np.diag(1 / size)
         self.Z = self.rows.X @ trees.W + trees.b
-        self.work = make_workspace(trees, _PIECE, data.Y.shape[1], 0)
         self.loss = self._loss(np.zeros((len(self.Z), 0), dtype=np.float32), slice(0, 0))
 
     def cost(self, group: int) -> float:
@@ -79,8 +78,9 @@ class Elimination:
         return np.ascontiguousarray(self.centred @ (self.precision[:, columns] @ own).astype(np.float32))
 
     def _loss(self, lost: NDArray[np.float32], columns: slice) -> float:
-        W_group = np.ascontiguousarray(self.trees.W[columns])
-        return float(loss_without(self.trees, self.Z, lost, W_group, self.rows, self.functions, self.work))
+        F = evaluate_at(self.trees, self.Z - lost @ self.trees.W[columns], self.functions)
+        losses = evaluate_loss(self.functions.loss, self.functions.loss_parameter, F, self.rows.Y)[0]
+        return float(losses.astype(np.float64) @ self.rows.weight)
 
 
 def eliminate(

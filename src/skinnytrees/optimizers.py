@@ -11,9 +11,19 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.feature_space import adam_epoch, sgd_epoch
-from skinnytrees.kernels.sample_space import sample_space_epoch
-from skinnytrees.kernels.state import Data, Functions, Groups, Samples, Schedule, Trees, make_moments, make_workspace
+from skinnytrees.kernels.epoch import train_epoch
+from skinnytrees.kernels.state import (
+    Data,
+    Functions,
+    Groups,
+    Samples,
+    Schedule,
+    Trees,
+    make_moments,
+    make_workspace,
+    no_moments,
+    no_samples,
+)
 
 
 class RateSchedule(Protocol):
@@ -166,13 +176,16 @@ class _FeatureSpaceSGD:
         self.trees, self.data, self.functions, self.groups = trees, data, functions, groups
         self.batch_size, self.l2 = batch_size, float(l2)
         self.work = make_workspace(trees, batch_size, data.Y.shape[1], data.X.shape[1])
+        self.samples, self.moments = no_samples(trees.flat.dtype), no_moments(trees)
+        self.shrinkage = 1.0
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
-        return float(
-            sgd_epoch(
-                self.trees, self.data, self.functions, self.work, self.groups, schedule, order, self.batch_size, self.l2
-            )
-        )
+        loss, shrinkage = train_epoch(
+            self.trees, self.data, self.functions, self.work, self.groups, self.samples, self.moments, schedule, order,
+            self.batch_size, self.l2,
+        )  # fmt: skip
+        self.shrinkage *= shrinkage
+        return float(loss)
 
     def sync(self) -> None:
         """Weights are always up to date."""
@@ -183,42 +196,16 @@ class _FeatureSpaceAdam(_FeatureSpaceSGD):
         super().__init__(trees, *args)
         self.moments = make_moments(trees)
 
-    def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
-        return float(
-            adam_epoch(
-                self.trees,
-                self.data,
-                self.functions,
-                self.work,
-                self.moments,
-                schedule,
-                order,
-                self.batch_size,
-                self.l2,
-            )
-        )
 
-
-class _SampleSpaceSGD:
-    def __init__(
-        self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float
-    ) -> None:
-        self.trees, self.X, self.functions = trees, data.X, functions
-        self.batch_size, self.l2 = batch_size, float(l2)
+class _SampleSpaceSGD(_FeatureSpaceSGD):
+    def __init__(self, trees: Trees, data: Data, *args: Any) -> None:
+        self.X = data.X
         gram = data.X @ data.X.T
         Z = np.ascontiguousarray(data.X @ trees.W)
-        K = gram.toarray() if sparse.issparse(gram) else gram
-        self.samples = Samples(Z, np.ascontiguousarray(K, dtype=Z.dtype), np.zeros_like(Z))
-        self.data = Data(K[:0, :0], data.Y, data.weight)
-        self.work = make_workspace(trees, batch_size, data.Y.shape[1], len(Z))
-        self.shrinkage = 1.0
-
-    def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
-        loss, shrinkage = sample_space_epoch(
-            self.trees, self.data, self.functions, self.work, self.samples, schedule, order, self.batch_size, self.l2
-        )
-        self.shrinkage *= shrinkage
-        return float(loss)
+        K = np.ascontiguousarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=Z.dtype)
+        # The kernel reads K in the place of X.
+        super().__init__(trees, data._replace(X=K), *args)
+        self.samples = Samples(Z, K, np.zeros_like(Z))
 
     def sync(self) -> None:
         self.trees.W[:] *= self.trees.W.dtype.type(self.shrinkage)

@@ -22,8 +22,20 @@ from scipy import sparse
 from skinnytrees.activations import Activation
 from skinnytrees.elimination import eliminate
 from skinnytrees.exceptions import DivergenceError
-from skinnytrees.kernels.importance import split_gradients
-from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace, select_runs, start_trees, view_trees
+from skinnytrees.kernels.epoch import train_epoch
+from skinnytrees.kernels.state import (
+    Data,
+    Functions,
+    Schedule,
+    Trees,
+    make_groups,
+    make_workspace,
+    no_moments,
+    no_samples,
+    select_runs,
+    start_trees,
+    view_trees,
+)
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
 from skinnytrees.training import TrainingSettings, evaluate, run_epochs
@@ -183,12 +195,18 @@ class Trainer:
     def split_gradients(self, trees: Trees, data: Data) -> NDArray[Any]:
         """Gradient of the mean loss with respect to every row's w.x + b at every split."""
         work = make_workspace(trees, len(data.Y), data.Y.shape[1], trees.W.shape[0])
-        split_gradients(trees, data, self.functions, work, np.arange(len(data.Y)))
+        # A step of size zero over all rows leaves the trees as they are and the gradient in the workspace.
+        nothing = np.zeros(1)
+        train_epoch(
+            trees, data, self.functions, work, make_groups(np.array([0, trees.W.shape[0]]), trees.W.strides[0]),
+            no_samples(trees.flat.dtype), no_moments(trees), Schedule(nothing, nothing, nothing), np.arange(len(data.Y)),
+            len(data.Y), 0.0,
+        )  # fmt: skip
         return work.D
 
     def row_losses(self, trees: Trees, data: Data) -> NDArray[np.float64]:
         """Loss of every row."""
-        F, functions = raw_outputs(trees, data.X, self.functions), self.functions
+        F, functions = evaluate(trees, data.X, self.functions), self.functions
         losses = evaluate_loss(functions.loss, functions.loss_parameter, F, data.Y)[0].astype(np.float64)
         self.loss.raise_error()
         return losses
@@ -367,16 +385,6 @@ def average(copies: list[Trees]) -> Trees:
     leaves = side_by_side([np.ascontiguousarray(trees.O.T) / n for trees in copies], n_outputs)
     flat = np.concatenate([W.ravel(), b.ravel(), leaves.T.ravel()])
     return view_trees(flat, n_columns, W.shape[1], leaves.T.shape)
-
-
-def raw_outputs(trees: Trees, X: Any, functions: Functions) -> NDArray[Any]:
-    """Outputs of the ensemble; a sparse X is multiplied as it is."""
-    if not sparse.issparse(X):
-        return evaluate(trees, X, functions)
-    Z = np.ascontiguousarray(X @ trees.W)
-    identity = np.eye(Z.shape[1], dtype=Z.dtype)
-    flat = np.concatenate([identity.ravel(), trees.b, trees.O.ravel()])
-    return evaluate(view_trees(flat, Z.shape[1], Z.shape[1], trees.O.shape), Z, functions)
 
 
 def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from skinnytrees.activations import Activation
 from skinnytrees.exceptions import DivergenceError
 from skinnytrees.kernels.compilation import compilation_notice
-from skinnytrees.kernels.feature_space import evaluate_rows
+from skinnytrees.kernels.epoch import evaluate_scores
 from skinnytrees.kernels.state import Data, Functions, Schedule, Trees, make_groups, make_workspace
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule
@@ -26,6 +26,8 @@ from skinnytrees.threads import one_blas_thread
 
 # Rows evaluated at once: enough for BLAS, few enough that their routing stays in the cache.
 _PIECE = 64
+# Rows whose w.x + b is held at once: bounds the memory.
+_SCORED_AT_ONCE = 4096
 
 
 class EpochReport(NamedTuple):
@@ -145,11 +147,20 @@ def run_epochs(
         yield loss, float(settings.penalty.strength(step[-1])), int(groups.in_use.sum())
 
 
-def evaluate(trees: Trees, X: NDArray[Any], functions: Functions) -> NDArray[Any]:
-    """Raw outputs of the ensemble for the rows of X."""
-    out = np.empty((len(X), trees.O.shape[1]), dtype=trees.flat.dtype)
-    work = make_workspace(trees, min(_PIECE, max(1, len(X))), 1, n_columns=0)
-    evaluate_rows(trees, X, functions, work, out)
+def evaluate(trees: Trees, X: Any, functions: Functions) -> NDArray[Any]:
+    """Raw outputs of the ensemble for the rows of X, dense or sparse."""
+    out = np.empty((X.shape[0], trees.O.shape[1]), dtype=trees.flat.dtype)
+    for start in range(0, len(out), _SCORED_AT_ONCE):
+        stop = start + _SCORED_AT_ONCE
+        out[start:stop] = evaluate_at(trees, X[start:stop] @ trees.W + trees.b, functions)
+    return out
+
+
+def evaluate_at(trees: Trees, Z: NDArray[Any], functions: Functions) -> NDArray[Any]:
+    """Raw outputs for rows whose w.x + b is Z."""
+    out = np.empty((len(Z), trees.O.shape[1]), dtype=trees.flat.dtype)
+    work = make_workspace(trees, min(_PIECE, max(1, len(Z))), 1, n_columns=0)
+    evaluate_scores(trees, np.ascontiguousarray(Z), functions, work, out)
     return out
 
 

@@ -1,9 +1,8 @@
-"""The hyperplanes' proximal step, fused: ridge, gradient, group norm and threshold in one pass over W."""
+"""The proximal operator of the penalties, on one group of hyperplane weights."""
 
 from math import sqrt
 
-from skinnytrees.kernels.blas import add_product_ta
-from skinnytrees.kernels.compilation import kernel, part
+from skinnytrees.kernels.compilation import kernel
 
 
 @kernel
@@ -31,14 +30,3 @@ def threshold_group(rows, hard, soft):  # type: ignore[no-untyped-def]
             for j in range(row.shape[0]):
                 row[j] *= factor
     return True
-
-
-@part
-def proximal_step(W, X, D, shrink, eta, hard, soft, offsets, blocks, in_use):  # type: ignore[no-untyped-def]
-    """W <- prox(shrink W - eta X'D), block by block so that a block is thresholded while it is still in the cache."""
-    for block in range(blocks.shape[0] - 1):
-        first_group, end_group = blocks[block], blocks[block + 1]
-        first, end = offsets[first_group], offsets[end_group]
-        add_product_ta(-eta, X[:, first:end], D, shrink, W[first:end])
-        for group in range(first_group, end_group):
-            in_use[group] = threshold_group(W[offsets[group] : offsets[group + 1]], hard, soft)

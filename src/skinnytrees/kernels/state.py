@@ -135,6 +135,17 @@ class Samples(NamedTuple):
     A: NDArray[Any]
 
 
+def no_samples(dtype: Any) -> Samples:
+    """For training in feature space."""
+    return Samples(*(np.zeros((0, 0), dtype=dtype) for _ in range(3)))
+
+
+def no_moments(trees: Trees) -> Moments:
+    """For plain steps."""
+    nothing = np.zeros(0, dtype=trees.flat.dtype)
+    return Moments(trees, nothing, nothing, np.zeros(1, dtype=np.int64))
+
+
 class Workspace(NamedTuple):
     """Room for one batch; see the kernels for what each array holds when."""
 

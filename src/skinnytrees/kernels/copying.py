@@ -1,0 +1,21 @@
+"""Copies, as loops: array assignments take seconds to compile."""
+
+from skinnytrees.kernels.compilation import kernel
+
+
+@kernel
+def gather_rows(source, rows, target):  # type: ignore[no-untyped-def]
+    """Copy the given rows to the top of ``target``."""
+    for i in range(rows.shape[0]):
+        row, place = source[rows[i]], target[i]
+        for j in range(source.shape[1]):
+            place[j] = row[j]
+
+
+@kernel
+def repeat_row(row, target):  # type: ignore[no-untyped-def]
+    """Fill every row of ``target`` with the same row."""
+    for i in range(target.shape[0]):
+        place = target[i]
+        for j in range(row.shape[0]):
+            place[j] = row[j]

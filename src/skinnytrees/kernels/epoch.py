@@ -1,0 +1,135 @@
+"""One epoch in one compiled call (paper, Algorithm 1), and the evaluation of an ensemble.
+
+There is one epoch for all ways to train, because each would compile the routing again. Whether it works in feature space
+or in sample space, and whether steps are plain or Adam's, is told by what it is given: samples or none, memory or none.
+"""
+
+from math import sqrt
+
+from skinnytrees.kernels.blas import add_product, add_product_ta, add_product_tb
+from skinnytrees.kernels.compilation import kernel, part, pointer
+from skinnytrees.kernels.copying import gather_rows
+from skinnytrees.kernels.feature_space import feature_scores, proximal_step
+from skinnytrees.kernels.routing import ascend, descend
+from skinnytrees.kernels.sample_space import sample_scores, sample_step
+
+
+@kernel
+def train_epoch(  # type: ignore[no-untyped-def]
+    trees, data, functions, work, groups, samples, moments, schedule, order, batch_size, l2
+):
+    """Train on the rows in ``order``.
+
+    Returns the summed loss of all rows, each as its batch saw it, and the factor by which W0 shrank (in sample space).
+    """
+    number = trees.b.dtype.type
+    n_splits = trees.b.shape[0]
+    loss, shrinkage = 0.0, 1.0
+    for step in range(schedule.eta.shape[0]):
+        rows = order[step * batch_size : (step + 1) * batch_size]
+        n = rows.shape[0]
+        gather_rows(data.Y, rows, work.Y)
+        for i in range(n):
+            work.weight[i] = data.weight[rows[i]]
+        if samples.K.shape[0] > 0:
+            sample_scores(trees, samples, work, rows)
+        else:
+            feature_scores(trees, data, work, rows)
+        loss += route_batch(trees, functions, work, n)
+        eta = schedule.eta[step]
+        shrink = 1 - 2 * eta * l2 / n_splits
+        leaves = work.reach[:n, n_splits:]
+        if moments.first.shape[0] > 0:
+            gradient = moments.gradient
+            add_product_ta(number(1), work.X[:n], work.D[:n], number(0), gradient.W)
+            gradient.b.fill(0)
+            subtract_column_sums(number(-1), work.D[:n], gradient.b)
+            add_product_ta(number(1), leaves, work.G[:n], number(0), gradient.O)
+            _adam_step(trees, gradient.flat, moments, eta, number(2 * l2 / n_splits))
+            continue
+        add_product_ta(number(-eta), leaves, work.G[:n], number(1), trees.O)
+        subtract_column_sums(number(eta), work.D[:n], trees.b)
+        if samples.K.shape[0] > 0:
+            sample_step(samples, work, rows, shrink, eta)
+            shrinkage *= shrink
+        else:
+            proximal_step(
+                trees.W, work.X[:n], work.D[:n], number(shrink), number(eta), schedule.hard[step], schedule.soft[step],
+                groups.offsets, groups.blocks, groups.in_use,
+            )  # fmt: skip
+    return loss, shrinkage
+
+
+@part
+def route_batch(trees, functions, work, n):  # type: ignore[no-untyped-def]
+    """The part of a step that lies between the two products with the data: needs w.x + b in work.S."""
+    number = trees.W.dtype.type
+    S, reach, value, G = work.S[:n], work.reach[:n], work.value[:n], work.G[:n]
+    n_trees = trees.O.shape[0] - trees.W.shape[1]  # a perfect tree has one leaf more than it has split nodes
+    leaves_at = trees.W.shape[1]
+    evaluate_ensemble(trees, functions, work, n)
+    functions.loss(
+        pointer(work.F), pointer(work.Y), pointer(G), pointer(work.row_loss),
+        n, G.shape[1], work.Y.shape[1], functions.loss_parameter,
+    )  # fmt: skip
+    loss = 0.0
+    for i in range(n):
+        loss += work.weight[i] * work.row_loss[i]
+        for c in range(G.shape[1]):
+            G[i, c] *= work.weight[i] * number(1 / n)
+    add_product_tb(number(1), G, trees.O, number(0), value[:, leaves_at:])
+    ascend(S, reach, work.alive, n_trees, value, work.D[:n])
+    return loss
+
+
+@part
+def evaluate_ensemble(trees, functions, work, n):  # type: ignore[no-untyped-def]
+    """From w.x + b in work.S, fill the routing (work.S, work.D = slope, work.reach) and the outputs work.F."""
+    number = trees.W.dtype.type
+    S, reach = work.S[:n], work.reach[:n]
+    n_trees = trees.O.shape[0] - trees.W.shape[1]
+    functions.activation(pointer(work.S), pointer(work.D), n * S.shape[1], functions.theta)
+    descend(S, n_trees, reach, work.alive)
+    add_product(number(1), reach[:, trees.W.shape[1] :], trees.O, number(0), work.F[:n])
+
+
+@kernel
+def evaluate_scores(trees, Z, functions, work, out):  # type: ignore[no-untyped-def]
+    """The ensemble's outputs for rows whose w.x + b is in Z, in pieces that fit the workspace."""
+    for start in range(0, Z.shape[0], work.S.shape[0]):
+        n = min(work.S.shape[0], Z.shape[0] - start)
+        for i in range(n):
+            for j in range(Z.shape[1]):
+                work.S[i, j] = Z[start + i, j]
+        evaluate_ensemble(trees, functions, work, n)
+        for i in range(n):
+            for c in range(out.shape[1]):
+                out[start + i, c] = work.F[i, c]
+
+
+@kernel
+def subtract_column_sums(eta, D, b):  # type: ignore[no-untyped-def]
+    """Subtract the sum over rows: b <- b - eta D'1."""
+    for i in range(D.shape[0]):
+        row = D[i]
+        for j in range(b.shape[0]):
+            b[j] -= eta * row[j]
+
+
+@kernel
+def _adam_step(trees, gradient, moments, eta, ridge):  # type: ignore[no-untyped-def]
+    flat, first, second = trees.flat, moments.first, moments.second
+    number = flat.dtype.type
+    moments.steps[0] += 1
+    steps = moments.steps[0]
+    keep_first, add_first = number(0.9), number(0.1)
+    keep_second, add_second = number(0.999), number(0.001)
+    rate, unbias = number(eta / (1 - 0.9**steps)), number(1 / sqrt(1 - 0.999**steps))
+    tiny = number(1e-8)
+    for i in range(trees.W.size):  # the hyperplanes come first and alone carry the ridge
+        gradient[i] += ridge * flat[i]
+    for i in range(flat.shape[0]):
+        g = gradient[i]
+        first[i] = keep_first * first[i] + add_first * g
+        second[i] = keep_second * second[i] + add_second * g * g
+        flat[i] -= rate * first[i] / (sqrt(second[i]) * unbias + tiny)
