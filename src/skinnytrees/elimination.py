@@ -16,12 +16,13 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.kernels.state import Data, Functions, Trees
+from skinnytrees.kernels.epoch import evaluate_scores
+from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace
 from skinnytrees.losses import evaluate_loss
-from skinnytrees.training import evaluate_at
 
 # Rows on which costs are measured.
 _COST_ROWS = 2000
+_PIECE = 64
 # Ridge of the linear prediction, relative to a column's variance: keeps the coefficients small where columns are
 # nearly dependent.
 _RIDGE = 0.01
@@ -44,6 +45,9 @@ class Elimination:
         # A diagonal covariance says that no column predicts another: nothing is filled in.
         self.precision = np.linalg.inv(covariance + _RIDGE * np.diag(size)) if fill_in else np.diag(1 / size)
         self.Z = self.rows.X @ trees.W + trees.b
+        # Hundreds of groups are measured: room is made once.
+        self.scores, self.outputs = np.empty_like(self.Z), np.empty((len(self.Z), trees.O.shape[1]), dtype=self.Z.dtype)
+        self.work = make_workspace(trees, _PIECE, data.Y.shape[1], 0)
         self.loss = self._loss(np.zeros((len(self.Z), 0), dtype=np.float32), slice(0, 0))
 
     def cost(self, group: int) -> float:
@@ -78,8 +82,10 @@ class Elimination:
         return np.ascontiguousarray(self.centred @ (self.precision[:, columns] @ own).astype(np.float32))
 
     def _loss(self, lost: NDArray[np.float32], columns: slice) -> float:
-        F = evaluate_at(self.trees, self.Z - lost @ self.trees.W[columns], self.functions)
-        losses = evaluate_loss(self.functions.loss, self.functions.loss_parameter, F, self.rows.Y)[0]
+        np.matmul(lost, self.trees.W[columns], out=self.scores)
+        np.subtract(self.Z, self.scores, out=self.scores)
+        evaluate_scores(self.trees, self.scores, self.functions, self.work, self.outputs)
+        losses = evaluate_loss(self.functions.loss, self.functions.loss_parameter, self.outputs, self.rows.Y)[0]
         return float(losses.astype(np.float64) @ self.rows.weight)
 
 
