@@ -44,7 +44,7 @@ def measure(n: int, p: int, n_outputs: int, n_trees: int, depth: int, batch: int
     settings = TrainingSettings(Multinomial(), Sigmoid(), 1000, batch, 1e-3, 0.1, penalty=GroupL0(1e-9, 1e-3))
     n_steps = -(-n // batch)
     epochs = run_epochs(trees, data, np.arange(p + 1), settings, rng)
-    rows, D, Z = X[:batch], np.ones((min(batch, n), trees.W.shape[1]), dtype=np.float32), np.empty(0)
+    rows, D = X[:batch], np.ones((min(batch, n), trees.W.shape[1]), dtype=np.float32)
     Z = np.empty_like(D)
     one = np.float32(1)
 
