@@ -11,7 +11,7 @@ from skinnytrees.activations import SmoothStep
 from skinnytrees.kernels.state import Data, view_trees
 from skinnytrees.losses import SquaredError
 from skinnytrees.penalties import GroupL0
-from skinnytrees.training import TrainingSettings, train
+from skinnytrees.training import TrainingSettings, run_epochs
 
 LAMBDA0, L2 = 0.02, 0.02
 
@@ -34,9 +34,11 @@ def descend(seed: int, n_trees: int, depth: int, eta: float, n_steps: int) -> Ru
     iterates = [trees.flat.copy()]
     settings = TrainingSettings(
         SquaredError(), SmoothStep(), n_epochs=n_steps, batch_size=40, learning_rate=eta, l2=L2,
-        penalty=GroupL0(LAMBDA0), callbacks=[lambda report: iterates.append(trees.flat.copy())],
+        penalty=GroupL0(LAMBDA0),
     )  # fmt: skip
-    train(trees, data, single_columns(6), settings, rng)
+    for _, _, run in run_epochs(trees.copy(), data, single_columns(6), settings, rng):
+        trees.put(*run.snapshot())
+        iterates.append(trees.flat.copy())
     ensembles = [view_trees(flat, *trees.W.shape, trees.O.shape) for flat in iterates]
     values = [objective(Ensemble.of(e), data, SquaredError(), SmoothStep(), LAMBDA0, L2) for e in ensembles]
     return Run(np.array([e.W for e in ensembles]), np.array(iterates), np.array(values))

@@ -11,11 +11,12 @@ from reference import LOSSES, Ensemble, central_differences, random_data, random
 from skinnytrees.activations import Sigmoid, SmoothStep
 from skinnytrees.kernels.blas import add_product, add_product_ta, add_product_tb
 from skinnytrees.kernels.epoch import evaluate_scores
-from skinnytrees.kernels.state import Data, make_groups, make_workspace, start_trees, view_trees
+from skinnytrees.kernels.feature_space import cut_blocks
+from skinnytrees.kernels.state import Data, make_active, make_workspace, start_trees, view_trees
 from skinnytrees.losses import Huber, Multinomial, Poisson, SquaredError
 from skinnytrees.optimizers import SGD, Adam, FixedSupportSGD
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty
-from skinnytrees.training import TrainingSettings, evaluate, mean_loss, train
+from skinnytrees.training import TrainingSettings, evaluate, mean_loss, run_epochs, train
 
 EVERY_LOSS = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES.values(), ids=LOSSES.keys())
 EVERY_ACTIVATION = pytest.mark.parametrize(
@@ -142,14 +143,19 @@ def test_training_at_a_fixed_support_takes_plain_gradient_steps(dtype, tolerance
         random_trees(n_columns, 2, rng, dtype=dtype),
         random_data(SquaredError(), 30, n_columns, 2, rng, dtype),
     )
-    settings = settings_of(n_epochs=4, batch_size=8, learning_rate=0.1, l2=0.3, sync_every_epoch=sync_every_epoch)
+    settings = settings_of(n_epochs=4, batch_size=8, learning_rate=0.1, l2=0.3)
     exact = Data(*(part.astype(np.float64) for part in data))
     offsets = single_columns(n_columns)
     theirs, losses = reference.train(Ensemble.of(trees), exact, offsets, settings, np.random.default_rng(7))
     settings = replace(settings, optimizer=FixedSupportSGD())
-    reports = train(trees, data, offsets, settings, np.random.default_rng(7))
+    ours = []
+    for loss, _, run in run_epochs(trees, data, offsets, settings, np.random.default_rng(7)):
+        ours.append(loss)
+        if sync_every_epoch:
+            run.sync()
+    run.sync()
     assert relative_error(trees.flat, theirs.flat()) < tolerance
-    np.testing.assert_allclose([report.loss for report in reports], losses, rtol=tolerance)
+    np.testing.assert_allclose(ours, losses, rtol=tolerance)
 
 
 @EVERY_LOSS
@@ -224,10 +230,14 @@ def test_group_is_thresholded_by_the_norm_of_all_its_columns():
 @pytest.mark.parametrize("bytes_a_column", [8, 100_000, 10**7])
 def test_blocks_hold_every_group_once_and_cut_none(bytes_a_column):
     offsets = np.concatenate([[0], np.cumsum(np.random.default_rng(14).integers(1, 9, size=200))])
-    groups = make_groups(offsets, bytes_a_column)
-    assert groups.blocks[0] == 0
-    assert groups.blocks[-1] == 200
-    assert (np.diff(groups.blocks) > 0).all()
+    active = make_active(offsets, bytes_a_column, np.ones(offsets[-1]))
+    n_blocks = cut_blocks(active)
+    blocks = active.blocks[: n_blocks + 1]
+    assert blocks[0] == 0
+    assert blocks[-1] == 200
+    assert (np.diff(blocks) > 0).all()
+    sizes = np.diff(offsets[blocks])
+    assert all(size <= active.columns_a_block for size, n in zip(sizes, np.diff(blocks), strict=True) if n > 1)
 
 
 def test_training_with_many_cache_blocks_is_the_same_as_with_one(monkeypatch):

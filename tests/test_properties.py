@@ -8,9 +8,9 @@ from hypothesis.extra.numpy import arrays
 from reference import prox
 from scipy import sparse
 
-from skinnytrees.kernels.feature_space import proximal_step
+from skinnytrees.kernels.feature_space import feature_step
 from skinnytrees.kernels.prox import threshold_group
-from skinnytrees.kernels.state import make_groups
+from skinnytrees.kernels.state import Data, make_active, make_cells, make_workspace, view_trees
 from skinnytrees.optimizers import SCHEDULES, Constant, OneCycle
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty, hard_threshold, soft_threshold
 from skinnytrees.rows import Rows, merge_rows, split_rows
@@ -78,10 +78,17 @@ def test_proximal_step_is_a_gradient_step_then_the_prox_of_whole_groups(sizes, p
     eta, shrink = 0.3, 0.9
     expected = prox(penalty, (shrink * W - eta * X.T @ D).T, offsets, 1, eta).T
     hard, soft = (float(threshold[0]) for threshold in penalty.thresholds(np.array([1]), np.array([eta])))
-    groups = make_groups(offsets, bytes_a_column)
-    proximal_step(W, X, D, shrink, eta, hard, soft, groups.offsets, groups.blocks, groups.in_use)
-    np.testing.assert_allclose(W, expected, rtol=1e-10, atol=1e-12)
-    np.testing.assert_array_equal(groups.in_use, np.logical_or.reduceat(W.any(axis=1), offsets[:-1]))
+    active = make_active(offsets, bytes_a_column, np.linalg.norm(X, axis=0))
+    trees = view_trees(np.concatenate([W.ravel(), np.zeros(3 + 4)]), len(W), 3, (4, 1))
+    work = make_workspace(trees, 7, 1)._replace(X=X.copy(), D=D)
+    data, rows = Data(X, np.zeros((7, 1)), np.ones(7)), np.arange(7)
+    feature_step(trees, data, make_cells(X, np.float64), active, work, rows, shrink, eta, hard, soft)
+    n_columns = active.count[1]
+    unpacked = np.zeros_like(W)
+    unpacked[active.columns[:n_columns]] = trees.W[:n_columns]
+    np.testing.assert_allclose(unpacked, expected, rtol=1e-10, atol=1e-12)
+    in_use = np.flatnonzero(np.logical_or.reduceat(expected.any(axis=1), offsets[:-1]))
+    np.testing.assert_array_equal(np.sort(active.groups[: active.count[0]]), in_use)
 
 
 # ------------------------------------------------------------------------------------------------ penalties and rates

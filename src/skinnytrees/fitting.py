@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.optimize import minimize
 
 from skinnytrees.activations import Activation
@@ -99,8 +98,7 @@ def fit_penalised(
 ) -> tuple[SoftTrees, list[EpochReport]]:  # fmt: skip
     """The paper's Algorithm 1."""
     prepared = problem.prepare(training)
-    data = _dense(prepared.data)
-    validation = None if held_out is None else _dense(prepared.also(held_out))
+    data, validation = prepared.data, None if held_out is None else prepared.also(held_out)
     trees = start_trees(data.X.shape[1], n_trees, depth, problem.n_outputs, rng)
     reports = train(trees, data, prepared.encoder.offsets, settings, rng, validation)
     return SoftTrees.from_training(trees, prepared.encoder, problem.activation, prepared.target), reports
@@ -333,11 +331,6 @@ def _fold_losses(
             losses.append(np.array(fork.losses))
         weights.append(held.weight)
     return [np.concatenate(losses, axis=1) for losses in by_fork if losses], np.concatenate(weights)
-
-
-def _dense(data: Data) -> Data:
-    X: Any = data.X
-    return data._replace(X=np.ascontiguousarray(X.toarray())) if sparse.issparse(X) else data
 
 
 def _reference_losses(problem: Problem, data: Data) -> tuple[float, float]:

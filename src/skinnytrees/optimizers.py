@@ -15,10 +15,11 @@ from skinnytrees.kernels.epoch import train_epoch
 from skinnytrees.kernels.state import (
     Data,
     Functions,
-    Groups,
     Samples,
     Schedule,
     Trees,
+    make_active,
+    make_cells,
     make_moments,
     make_workspace,
     no_moments,
@@ -95,11 +96,21 @@ class OneCycle:
 class Run(Protocol):
     """Training under way: it owns whatever an optimiser remembers."""
 
+    @property
+    def n_groups(self) -> int:
+        """Number of groups that have weights."""
+
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows in this order; returns the summed loss."""
 
     def sync(self) -> None:
         """Bring the trees' weights up to date."""
+
+    def snapshot(self) -> tuple[NDArray[np.intp], Trees]:
+        """Columns in use and a copy of the ensemble on them."""
+
+    def split_gradients(self) -> NDArray[Any]:
+        """Gradient of the mean loss with respect to every row's w.x + b at every split, where a batch has all rows."""
 
 
 class Optimizer(Protocol):
@@ -107,8 +118,10 @@ class Optimizer(Protocol):
 
     has_prox: ClassVar[bool]
 
-    def begin(self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float) -> Run:
-        """Prepare to train these trees in place."""
+    def begin(
+        self, trees: Trees, data: Data, functions: Functions, offsets: NDArray[np.intp], batch_size: int, l2: float
+    ) -> Run:
+        """Prepare to train these trees in place; design columns ``offsets[g]`` to ``offsets[g + 1]`` are group g."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +138,13 @@ class SGD:
     name: ClassVar[str] = "sgd"
     has_prox: ClassVar[bool] = True
 
-    def begin(self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float) -> Run:
+    def begin(
+        self, trees: Trees, data: Data, functions: Functions, offsets: NDArray[np.intp], batch_size: int, l2: float
+    ) -> Run:
         """Prepare to train these trees in place."""
-        return _FeatureSpaceSGD(trees, data, functions, groups, batch_size, l2)
+        return _FeatureSpaceSGD(
+            trees, data, functions, offsets, batch_size, l2, largest_column_norms(data.X, batch_size)
+        )
 
 
 @dataclass(frozen=True)
@@ -143,11 +160,13 @@ class FixedSupportSGD:
 
     has_prox: ClassVar[bool] = False
 
-    def begin(self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float) -> Run:
+    def begin(
+        self, trees: Trees, data: Data, functions: Functions, offsets: NDArray[np.intp], batch_size: int, l2: float
+    ) -> Run:
         """Prepare to train these trees in place."""
         n_rows, n_columns = data.X.shape
-        kind = _SampleSpaceSGD if n_columns > n_rows or sparse.issparse(data.X) else _FeatureSpaceSGD
-        return kind(trees, data, functions, groups, batch_size, l2)
+        kind = _SampleSpaceSGD if n_columns > n_rows else _FeatureSpaceSGD
+        return kind(trees, data, functions, offsets, batch_size, l2)
 
 
 @dataclass(frozen=True)
@@ -164,31 +183,56 @@ class Adam:
     name: ClassVar[str] = "adam"
     has_prox: ClassVar[bool] = False
 
-    def begin(self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float) -> Run:
+    def begin(
+        self, trees: Trees, data: Data, functions: Functions, offsets: NDArray[np.intp], batch_size: int, l2: float
+    ) -> Run:
         """Prepare to train these trees in place."""
-        return _FeatureSpaceAdam(trees, data, functions, groups, batch_size, l2)
+        return _FeatureSpaceAdam(trees, data, functions, offsets, batch_size, l2)
 
 
 class _FeatureSpaceSGD:
     def __init__(
-        self, trees: Trees, data: Data, functions: Functions, groups: Groups, batch_size: int, l2: float
-    ) -> None:
-        self.trees, self.data, self.functions, self.groups = trees, data, functions, groups
+        self, trees: Trees, data: Data, functions: Functions, offsets: NDArray[np.intp], batch_size: int, l2: float,
+        column_size: NDArray[np.float64] | None = None,
+    ) -> None:  # fmt: skip
+        self.trees, self.functions = trees, functions
         self.batch_size, self.l2 = batch_size, float(l2)
-        self.work = make_workspace(trees, batch_size, data.Y.shape[1], data.X.shape[1])
-        self.samples, self.moments = no_samples(trees.flat.dtype), no_moments(trees)
+        dtype, n_columns = trees.flat.dtype, data.X.shape[1]
+        self.cells = make_cells(data.X, dtype)
+        is_dense = len(self.cells.starts) == 0
+        self.data = data if is_dense else data._replace(X=np.zeros((0, 0), dtype=dtype))
+        self.work = make_workspace(trees, batch_size, data.Y.shape[1], n_columns if is_dense else 0)
+        # Where no group is thresholded none has to return, so no column needs a size.
+        column_size = np.zeros(trees.W.shape[0]) if column_size is None else column_size
+        self.active = make_active(offsets, trees.W.strides[0], column_size)
+        self.samples, self.moments = no_samples(dtype), no_moments(trees)
         self.shrinkage = 1.0
+
+    @property
+    def n_groups(self) -> int:
+        return int(self.active.count[0])
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         loss, shrinkage = train_epoch(
-            self.trees, self.data, self.functions, self.work, self.groups, self.samples, self.moments, schedule, order,
-            self.batch_size, self.l2,
+            self.trees, self.data, self.cells, self.functions, self.work, self.active, self.samples, self.moments, schedule,
+            order, self.batch_size, self.l2,
         )  # fmt: skip
         self.shrinkage *= shrinkage
         return float(loss)
 
     def sync(self) -> None:
         """Weights are always up to date."""
+
+    def snapshot(self) -> tuple[NDArray[np.intp], Trees]:
+        self.sync()
+        n_columns = int(self.active.count[1])
+        return self.active.columns[:n_columns].copy(), self.trees.select(slice(n_columns))
+
+    def split_gradients(self) -> NDArray[Any]:
+        # A step of size zero leaves the trees as they are and the gradient in the workspace.
+        nothing = np.zeros(1)
+        self.epoch(Schedule(nothing, nothing, nothing), np.arange(self.batch_size))
+        return self.work.D
 
 
 class _FeatureSpaceAdam(_FeatureSpaceSGD):
@@ -212,6 +256,17 @@ class _SampleSpaceSGD(_FeatureSpaceSGD):
         self.trees.W[:] += self.X.T @ self.samples.A
         self.samples.A[:] = 0
         self.shrinkage = 1.0
+
+
+def largest_column_norms(X: Any, batch_size: int) -> NDArray[np.float64]:
+    """Upper bound of each column's norm over any batch: that over all rows, or the batch's size times its largest value."""
+    if sparse.issparse(X):
+        squares = np.asarray(X.multiply(X).sum(axis=0), dtype=np.float64).ravel()
+        largest = np.asarray(abs(X).max(axis=0).toarray(), dtype=np.float64).ravel()
+    else:
+        squares = np.einsum("ij,ij->j", X, X, dtype=np.float64)
+        largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
+    return np.sqrt(np.minimum(squares, batch_size * largest**2))
 
 
 SCHEDULES: dict[str, type[Constant] | type[OneCycle]] = {kind.name: kind for kind in (Constant, OneCycle)}

@@ -22,23 +22,17 @@ from scipy import sparse
 from skinnytrees.activations import Activation
 from skinnytrees.elimination import eliminate
 from skinnytrees.exceptions import DivergenceError
-from skinnytrees.kernels.epoch import train_epoch
 from skinnytrees.kernels.state import (
     Data,
     Functions,
-    Schedule,
     Trees,
-    make_groups,
-    make_workspace,
-    no_moments,
-    no_samples,
     select_runs,
     start_trees,
     view_trees,
 )
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
-from skinnytrees.training import TrainingSettings, evaluate, run_epochs
+from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, run_epochs
 
 # Fewer training rows than this cannot tell a large ensemble's removal costs from noise: screening goes all the way.
 PRUNING_NEEDS_ROWS = 400
@@ -172,10 +166,12 @@ class Trainer:
         while True:
             settings = TrainingSettings(
                 self.loss, self.activation, recipe.n_epochs, recipe.batch_size, rate, recipe.l2,
-                optimizer=recipe.optimizer, schedule=recipe.schedule, sync_every_epoch=False,
+                optimizer=recipe.optimizer, schedule=recipe.schedule,
             )  # fmt: skip
             try:
-                *_, (loss, _, _) = run_epochs(trees, data, np.array([0, trees.W.shape[0]]), settings, rng)
+                *_, (loss, _, run) = run_epochs(trees, data, np.array([0, trees.W.shape[0]]), settings, rng)
+                run.sync()
+                refuse_divergence(loss, trees.flat, recipe.n_epochs, settings)
                 return loss
             except DivergenceError:
                 if rate < 1e-6 * recipe.learning_rate:
@@ -194,15 +190,8 @@ class Trainer:
 
     def split_gradients(self, trees: Trees, data: Data) -> NDArray[Any]:
         """Gradient of the mean loss with respect to every row's w.x + b at every split."""
-        work = make_workspace(trees, len(data.Y), data.Y.shape[1], trees.W.shape[0])
-        # A step of size zero over all rows leaves the trees as they are and the gradient in the workspace.
-        nothing = np.zeros(1)
-        train_epoch(
-            trees, data, self.functions, work, make_groups(np.array([0, trees.W.shape[0]]), trees.W.strides[0]),
-            no_samples(trees.flat.dtype), no_moments(trees), Schedule(nothing, nothing, nothing), np.arange(len(data.Y)),
-            len(data.Y), 0.0,
-        )  # fmt: skip
-        return work.D
+        run = FixedSupportSGD().begin(trees, data, self.functions, np.array([0, trees.W.shape[0]]), len(data.Y), 0.0)
+        return run.split_gradients()
 
     def row_losses(self, trees: Trees, data: Data) -> NDArray[np.float64]:
         """Loss of every row."""

@@ -7,7 +7,7 @@ import contextlib
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +17,9 @@ from skinnytrees.activations import Activation
 from skinnytrees.exceptions import DivergenceError
 from skinnytrees.kernels.compilation import compilation_notice
 from skinnytrees.kernels.epoch import evaluate_scores
-from skinnytrees.kernels.state import Data, Functions, Schedule, Trees, make_groups, make_workspace
+from skinnytrees.kernels.state import Data, Functions, Schedule, Trees, make_workspace
 from skinnytrees.losses import Loss, evaluate_loss
-from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule
+from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule, Run
 from skinnytrees.penalties import NoPenalty, Penalty
 from skinnytrees.progress import progress_bar
 from skinnytrees.threads import one_blas_thread
@@ -57,7 +57,6 @@ class TrainingSettings:
     optimizer: Optimizer = field(default_factory=SGD)
     schedule: RateSchedule = field(default_factory=Constant)
     callbacks: Sequence[Callback] = ()
-    sync_every_epoch: bool = True
     verbose: int = 0
 
     def functions(self, dtype: Any) -> Functions:
@@ -113,13 +112,15 @@ def train(
     """
     reports: list[EpochReport] = []
     functions = settings.functions(trees.flat.dtype)
-    settings = replace(settings, sync_every_epoch=True)
     with computing(), progress_bar(settings.n_epochs, settings.verbose) as show, _keep_on_interrupt(trees) as keep:
-        for epoch, (loss, lambda0, n_features) in enumerate(run_epochs(trees, data, offsets, settings, rng)):
-            val_loss = math.nan if validation is None else mean_loss(trees, validation, functions)
+        for epoch, (loss, lambda0, run) in enumerate(run_epochs(trees, data, offsets, settings, rng)):
+            columns, small = keep(run)
+            refuse_divergence(loss, small.flat, epoch + 1, settings)
+            val_loss = math.nan
+            if validation is not None:
+                val_loss = mean_loss(small, validation._replace(X=validation.X[:, columns]), functions)
             settings.loss.raise_error()
-            keep()
-            reports.append(EpochReport(epoch, loss, lambda0, n_features, val_loss))
+            reports.append(EpochReport(epoch, loss, lambda0, run.n_groups, val_loss))
             show(reports[-1])
             answers = [callback(reports[-1]) for callback in settings.callbacks]
             if any(answers):
@@ -129,22 +130,22 @@ def train(
 
 def run_epochs(
     trees: Trees, data: Data, offsets: NDArray[np.intp], settings: TrainingSettings, rng: np.random.Generator
-) -> Iterator[tuple[float, float, int]]:
-    """Train in place; after every epoch give its mean loss, the penalty's strength and the number of groups in use."""
+) -> Iterator[tuple[float, float, Run]]:
+    """Train in place; after every epoch give its mean loss, the penalty's strength and the run.
+
+    Under a penalty, the rows of W are packed as the run's snapshot tells.
+    """
     n_rows = data.X.shape[0]
     batch_size = min(settings.batch_size, n_rows)
     steps_an_epoch = math.ceil(n_rows / batch_size)
-    groups = make_groups(offsets, trees.W.strides[0])
-    run = settings.optimizer.begin(trees, data, settings.functions(trees.flat.dtype), groups, batch_size, settings.l2)
+    run = settings.optimizer.begin(trees, data, settings.functions(trees.flat.dtype), offsets, batch_size, settings.l2)
     for epoch in range(settings.n_epochs):
         step = np.arange(epoch * steps_an_epoch + 1, (epoch + 1) * steps_an_epoch + 1)
         eta = settings.schedule.rates(step, settings.n_epochs * steps_an_epoch, settings.learning_rate)
         schedule = Schedule(eta, *settings.penalty.thresholds(step, eta))
         loss = run.epoch(schedule, rng.permutation(n_rows)) / n_rows
-        if epoch == settings.n_epochs - 1 or settings.sync_every_epoch:
-            run.sync()
-        _refuse_divergence(loss, trees, epoch, settings)
-        yield loss, float(settings.penalty.strength(step[-1])), int(groups.in_use.sum())
+        refuse_divergence(loss, trees.b, epoch + 1, settings)
+        yield loss, float(settings.penalty.strength(step[-1])), run
 
 
 def evaluate(trees: Trees, X: Any, functions: Functions) -> NDArray[Any]:
@@ -171,29 +172,31 @@ def mean_loss(trees: Trees, data: Data, functions: Functions) -> float:
 
 
 @contextlib.contextmanager
-def _keep_on_interrupt(trees: Trees) -> Iterator[Callable[[], None]]:
-    """On Ctrl-C go back to the last finished epoch and go on with that; before the first one, give up as usual."""
-    kept: list[NDArray[Any]] = []
+def _keep_on_interrupt(trees: Trees) -> Iterator[Callable[[Run], tuple[NDArray[np.intp], Trees]]]:
+    """In the end, unpack the last snapshot into the trees; also after Ctrl-C, unless no epoch was finished."""
+    kept: list[tuple[NDArray[np.intp], Trees]] = []
 
-    def keep() -> None:
-        kept[:] = [trees.flat.copy()]
+    def keep(run: Run) -> tuple[NDArray[np.intp], Trees]:
+        kept[:] = [run.snapshot()]
+        return kept[0]
 
     try:
         yield keep
     except KeyboardInterrupt:
         if not kept:
             raise
-        trees.flat[:] = kept[0]
         warnings.warn("Training was interrupted; the model is that of the last finished epoch.", stacklevel=4)
+    finally:
+        if kept:
+            trees.put(*kept[0])
 
 
-def _refuse_divergence(loss: float, trees: Trees, epoch: int, settings: TrainingSettings) -> None:
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = float(trees.flat.sum(dtype=np.float64))
-    if math.isfinite(loss) and math.isfinite(total):
+def refuse_divergence(loss: float, weights: NDArray[Any], epoch: int, settings: TrainingSettings) -> None:
+    """Raise what the user's loss raised, or a DivergenceError, unless all these numbers are finite."""
+    if math.isfinite(loss) and np.isfinite(weights).all():
         return
     settings.loss.raise_error()
     raise DivergenceError(
-        f"Training diverged in epoch {epoch + 1}: the loss is {loss}. learning_rate={settings.learning_rate} is too large "
+        f"Training diverged in epoch {epoch}: the loss is {loss}. learning_rate={settings.learning_rate} is too large "
         "for this data. Use a smaller one, such as a tenth of it, or leave standardize=True so that columns have one scale."
     )

@@ -39,7 +39,16 @@ def _stamped(dispatcher: Any) -> Any:
     cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = _package_stamp()
+        cache_file._load_index = functools.partial(_index_or_nothing, cache_file._load_index)
     return dispatcher
+
+
+def _index_or_nothing(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
+    """The cache's index; an empty one where it was written by a version of the package whose classes are gone."""
+    try:
+        return load()
+    except (AttributeError, ImportError, EOFError, ValueError):
+        return {}
 
 
 @functools.cache

@@ -9,14 +9,14 @@ from math import sqrt
 from skinnytrees.kernels.blas import add_product, add_product_ta, add_product_tb
 from skinnytrees.kernels.compilation import kernel, part, pointer
 from skinnytrees.kernels.copying import gather_rows
-from skinnytrees.kernels.feature_space import feature_scores, proximal_step
+from skinnytrees.kernels.feature_space import feature_scores, feature_step, step_on_cells
 from skinnytrees.kernels.routing import ascend, descend
 from skinnytrees.kernels.sample_space import sample_scores, sample_step
 
 
 @kernel
 def train_epoch(  # type: ignore[no-untyped-def]
-    trees, data, functions, work, groups, samples, moments, schedule, order, batch_size, l2
+    trees, data, cells, functions, work, active, samples, moments, schedule, order, batch_size, l2
 ):
     """Train on the rows in ``order``.
 
@@ -34,14 +34,17 @@ def train_epoch(  # type: ignore[no-untyped-def]
         if samples.K.shape[0] > 0:
             sample_scores(trees, samples, work, rows)
         else:
-            feature_scores(trees, data, work, rows)
+            feature_scores(trees, data, cells, active, work, rows)
         loss += route_batch(trees, functions, work, n)
         eta = schedule.eta[step]
         shrink = 1 - 2 * eta * l2 / n_splits
         leaves = work.reach[:n, n_splits:]
         if moments.first.shape[0] > 0:
             gradient = moments.gradient
-            add_product_ta(number(1), work.X[:n], work.D[:n], number(0), gradient.W)
+            if cells.starts.shape[0] > 0:
+                step_on_cells(cells, rows, active, gradient.W, work.D, 0.0, -1.0)
+            else:
+                add_product_ta(number(1), work.X[:n], work.D[:n], number(0), gradient.W)
             gradient.b.fill(0)
             subtract_column_sums(number(-1), work.D[:n], gradient.b)
             add_product_ta(number(1), leaves, work.G[:n], number(0), gradient.O)
@@ -53,10 +56,8 @@ def train_epoch(  # type: ignore[no-untyped-def]
             sample_step(samples, work, rows, shrink, eta)
             shrinkage *= shrink
         else:
-            proximal_step(
-                trees.W, work.X[:n], work.D[:n], number(shrink), number(eta), schedule.hard[step], schedule.soft[step],
-                groups.offsets, groups.blocks, groups.in_use,
-            )  # fmt: skip
+            hard, soft = schedule.hard[step], schedule.soft[step]
+            feature_step(trees, data, cells, active, work, rows, shrink, eta, hard, soft)
     return loss, shrinkage
 
 

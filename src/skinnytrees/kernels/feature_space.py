@@ -1,27 +1,190 @@
-"""Steps with the hyperplanes W held explicitly."""
+"""Steps with the hyperplanes W held explicitly, at the cost of the groups that are alive (exact).
+
+The rows of W that are not zero stand packed at its top. A group outside has zero weights, so it adds nothing to the
+scores, and a step brings it back only if ``eta ||x' D||`` exceeds the threshold. ``||x' D|| <= ||x|| ||D||`` rules out
+almost all of them without a look at their columns; the rest join the step with zero weights, and the threshold decides.
+"""
+
+from math import sqrt
 
 from skinnytrees.kernels.blas import add_product, add_product_ta
-from skinnytrees.kernels.compilation import part
+from skinnytrees.kernels.compilation import kernel, part
 from skinnytrees.kernels.copying import gather_rows, repeat_row
 from skinnytrees.kernels.prox import threshold_group
 
+# Rounding of single precision must not rule out a group: bounds are taken this much larger.
+_SAFETY = 1.001
+
 
 @part
-def feature_scores(trees, data, work, rows):  # type: ignore[no-untyped-def]
-    """Gather the batch into work.X and its w.x + b into work.S."""
-    n = rows.shape[0]
+def feature_scores(trees, data, cells, active, work, rows):  # type: ignore[no-untyped-def]
+    """Fill work.S with the batch's w.x + b; dense data is gathered into work.X on the way."""
+    n, n_columns = rows.shape[0], active.count[1]
     number = trees.b.dtype.type
-    gather_rows(data.X, rows, work.X)
     repeat_row(trees.b, work.S[:n])
-    add_product(number(1), work.X[:n], trees.W, number(1), work.S[:n])
+    if cells.starts.shape[0] > 0:
+        _add_cells_product(cells, rows, active.place, trees.W, work.S)
+    else:
+        _gather(data.X, rows, active, 0, work.X)
+        add_product(number(1), work.X[:n, :n_columns], trees.W[:n_columns], number(1), work.S[:n])
 
 
 @part
-def proximal_step(W, X, D, shrink, eta, hard, soft, offsets, blocks, in_use):  # type: ignore[no-untyped-def]
-    """W <- prox(shrink W - eta X'D), block by block so that a block is thresholded while it is still in the cache."""
-    for block in range(blocks.shape[0] - 1):
-        first_group, end_group = blocks[block], blocks[block + 1]
-        first, end = offsets[first_group], offsets[end_group]
-        add_product_ta(-eta, X[:, first:end], D, shrink, W[first:end])
-        for group in range(first_group, end_group):
-            in_use[group] = threshold_group(W[offsets[group] : offsets[group + 1]], hard, soft)
+def feature_step(trees, data, cells, active, work, rows, shrink, eta, hard, soft):  # type: ignore[no-untyped-def]
+    """W <- prox(shrink W - eta X'D)."""
+    n, before = rows.shape[0], active.count[1]
+    limit = max(hard, soft)
+    if active.count[0] < active.groups.shape[0]:
+        admit(active, trees.W, eta * _norm(work.D[:n]), limit)
+    if cells.starts.shape[0] > 0:
+        step_on_cells(cells, rows, active, trees.W, work.D, shrink, eta)
+    elif active.count[1] > before:
+        _gather(data.X, rows, active, before, work.X)
+    n_blocks = cut_blocks(active)
+    for block in range(n_blocks):
+        _step_on_block(block, active, trees.W, work.X[:n], work.D[:n], cells, shrink, eta, hard, soft)
+    if limit > 0:
+        drop_dead(active, trees.W)
+
+
+@kernel
+def admit(active, W, longest_step, limit):  # type: ignore[no-untyped-def]
+    """Let those groups outside join, with zero weights, that a step of this length could lift above the threshold."""
+    for i in range(active.by_size.shape[0]):
+        group = active.by_size[i]
+        first, end = active.offsets[group], active.offsets[group + 1]
+        if active.size[group] * longest_step * _SAFETY <= limit:  # written so that NaN lets everything in
+            return
+        if active.place[first] >= 0:
+            continue
+        n_groups, row = active.count[0], active.count[1]
+        active.groups[n_groups] = group
+        for column in range(first, end):
+            active.columns[row] = column
+            active.place[column] = row
+            weights = W[row]
+            for j in range(weights.shape[0]):
+                weights[j] = 0
+            row += 1
+        active.starts[n_groups + 1] = row
+        active.count[0] = n_groups + 1
+        active.count[1] = row
+
+
+@kernel
+def drop_dead(active, W):  # type: ignore[no-untyped-def]
+    """Close the gaps that groups without weights leave in the packed rows."""
+    n_groups, to_group, to_row = active.count[0], 0, 0
+    for i in range(n_groups):
+        first, end = active.starts[i], active.starts[i + 1]
+        if not active.kept[i]:
+            for row in range(first, end):
+                active.place[active.columns[row]] = -1
+            continue
+        if to_row != first:
+            for row in range(first, end):
+                _move_row(active, W, row, to_row + row - first)
+        active.groups[to_group] = active.groups[i]
+        active.starts[to_group] = to_row
+        to_group += 1
+        to_row += end - first
+    active.starts[to_group] = to_row
+    if to_group < n_groups:
+        active.count[0] = to_group
+        active.count[1] = to_row
+        active.count[2] = 1
+
+
+@kernel
+def _move_row(active, W, row, target):  # type: ignore[no-untyped-def]
+    column = active.columns[row]
+    active.columns[target] = column
+    active.place[column] = target
+    source, place = W[row], W[target]
+    for j in range(source.shape[0]):
+        place[j] = source[j]
+
+
+@kernel
+def cut_blocks(active):  # type: ignore[no-untyped-def]
+    """Cut the packed groups into runs that fit the cache, a group never in two; how many runs there are."""
+    n_blocks, first = 0, 0
+    for i in range(active.count[0]):
+        if active.starts[i + 1] - first > active.columns_a_block and active.starts[i] > first:
+            n_blocks += 1
+            active.blocks[n_blocks] = i
+            first = active.starts[i]
+    if active.count[0] == 0:
+        return 0
+    active.blocks[n_blocks + 1] = active.count[0]
+    return n_blocks + 1
+
+
+@kernel
+def _step_on_block(block, active, W, X, D, cells, shrink, eta, hard, soft):  # type: ignore[no-untyped-def]
+    # The block is thresholded while it is still in the cache.
+    first_group, end_group = active.blocks[block], active.blocks[block + 1]
+    first, end = active.starts[first_group], active.starts[end_group]
+    number = W.dtype.type
+    if cells.starts.shape[0] == 0:
+        add_product_ta(number(-eta), X[:, first:end], D, number(shrink), W[first:end])
+    if hard > 0 or soft > 0:
+        for i in range(first_group, end_group):
+            active.kept[i] = threshold_group(W[active.starts[i] : active.starts[i + 1]], hard, soft)
+
+
+@kernel
+def _gather(X, rows, active, first, target):  # type: ignore[no-untyped-def]
+    """Copy the batch's values of the packed columns from ``first`` on."""
+    n_columns = active.count[1]
+    if active.count[2] == 0:
+        gather_rows(X, rows, target)
+        return
+    for i in range(rows.shape[0]):
+        row, place = X[rows[i]], target[i]
+        for j in range(first, n_columns):
+            place[j] = row[active.columns[j]]
+
+
+@kernel
+def _add_cells_product(cells, rows, place, W, S):  # type: ignore[no-untyped-def]
+    """S <- S + X W for the rows of a sparse X."""
+    for i in range(rows.shape[0]):
+        total = S[i]
+        for cell in range(cells.starts[rows[i]], cells.starts[rows[i] + 1]):
+            row = place[cells.columns[cell]]
+            if row >= 0:
+                value, weights = cells.values[cell], W[row]
+                for j in range(weights.shape[0]):
+                    total[j] += value * weights[j]
+
+
+@kernel
+def step_on_cells(cells, rows, active, W, D, shrink, eta):  # type: ignore[no-untyped-def]
+    """W <- shrink W - eta X'D for the rows of a sparse X."""
+    number = W.dtype.type
+    factor = number(shrink)
+    for row in range(active.count[1]):
+        weights = W[row]
+        for j in range(weights.shape[0]):
+            weights[j] *= factor
+    for i in range(rows.shape[0]):
+        gradient = D[i]
+        for cell in range(cells.starts[rows[i]], cells.starts[rows[i] + 1]):
+            row = active.place[cells.columns[cell]]
+            if row >= 0:
+                step, weights = number(eta) * cells.values[cell], W[row]
+                for j in range(weights.shape[0]):
+                    weights[j] -= step * gradient[j]
+
+
+@kernel
+def _norm(D):  # type: ignore[no-untyped-def]
+    squares = 0.0
+    for i in range(D.shape[0]):
+        row = D[i]
+        partial = D.dtype.type(0)
+        for j in range(row.shape[0]):
+            partial += row[j] * row[j]
+        squares += partial
+    return sqrt(squares)

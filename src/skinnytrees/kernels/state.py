@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 # About what the second-level cache holds, so that a block of W is thresholded before it leaves the cache.
 _BLOCK_BYTES = 256 * 1024
@@ -30,11 +31,18 @@ class Trees(NamedTuple):
         """Same weights in an array of their own."""
         return view_trees(self.flat.copy(), self.W.shape[0], self.W.shape[1], self.O.shape)
 
-    def select(self, columns: NDArray[np.intp]) -> "Trees":
+    def select(self, columns: NDArray[np.intp] | slice) -> "Trees":
         """The ensemble that reads these columns only."""
         W = self.W[columns]
         flat = np.concatenate([W.ravel(), self.b, self.O.ravel()])
         return view_trees(flat, W.shape[0], W.shape[1], self.O.shape)
+
+    def put(self, columns: NDArray[np.intp], small: "Trees") -> None:
+        """Become the ensemble whose weights are those of ``small`` on these columns and zero on the others."""
+        self.W.fill(0)
+        self.W[columns] = small.W
+        self.b[:] = small.b
+        self.O[:] = small.O
 
 
 def view_trees(flat: NDArray[Any], n_columns: int, n_splits: int, leaf_shape: tuple[int, ...]) -> Trees:
@@ -78,22 +86,62 @@ class Functions(NamedTuple):
     theta: float
 
 
-class Groups(NamedTuple):
-    """Group g is made of the columns offsets[g] to offsets[g + 1]; ``blocks`` cuts the groups into cache-sized runs."""
+class Cells(NamedTuple):
+    """A sparse X: row i has ``values[starts[i]:starts[i + 1]]`` in its ``columns``; all empty where X is dense."""
+
+    starts: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    values: NDArray[Any]
+
+
+def make_cells(X: Any, dtype: Any) -> Cells:
+    """See a CSR matrix as cells; none for a dense array."""
+    if not sparse.issparse(X):
+        return Cells(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=dtype))
+    return Cells(X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(dtype, copy=False))
+
+
+class Active(NamedTuple):
+    """Groups that have weights. Their rows of W are packed at its top, in the order in which they came.
+
+    ``count`` holds the number of such groups, of their columns, and whether the packing was ever changed. The i-th of
+    them is ``groups[i]`` with the packed rows ``starts[i]`` to ``starts[i + 1]``; ``columns`` tells the design column of
+    a packed row, ``place`` the packed row of a design column or -1. Design columns ``offsets[g]`` to ``offsets[g + 1]``
+    make up group g, in or out. ``size[g]`` is the largest norm that the group's columns can have in a batch, and
+    ``by_size`` lists the groups by falling size. ``kept`` and ``blocks`` are room for a step.
+    """
 
     offsets: NDArray[np.intp]
+    groups: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    place: NDArray[np.intp]
+    count: NDArray[np.intp]
+    size: NDArray[np.float64]
+    by_size: NDArray[np.intp]
+    kept: NDArray[np.bool_]
     blocks: NDArray[np.intp]
-    in_use: NDArray[np.bool_]
+    columns_a_block: int
 
 
-def make_groups(offsets: NDArray[np.intp], bytes_a_column: int) -> Groups:
-    """Cut groups into blocks that fit the cache; a group is never cut."""
-    columns_a_block = max(1, _BLOCK_BYTES // bytes_a_column)
-    block_of_group = offsets[:-1] // columns_a_block
-    starts = np.flatnonzero(np.diff(block_of_group, prepend=-1))
-    n_groups = len(offsets) - 1
-    blocks = np.append(starts, n_groups).astype(np.intp)
-    return Groups(offsets.astype(np.intp), blocks, np.ones(n_groups, dtype=np.bool_))
+def make_active(offsets: NDArray[np.intp], bytes_a_column: int, column_size: NDArray[np.float64]) -> Active:
+    """All groups in their order; ``column_size`` is the largest norm of each column in a batch."""
+    offsets = offsets.astype(np.intp)
+    n_groups, n_columns = len(offsets) - 1, int(offsets[-1])
+    size = np.sqrt(np.add.reduceat(column_size**2, offsets[:-1]))
+    return Active(
+        offsets=offsets,
+        groups=np.arange(n_groups),
+        starts=offsets.copy(),
+        columns=np.arange(n_columns),
+        place=np.arange(n_columns),
+        count=np.array([n_groups, n_columns, 0], dtype=np.intp),
+        size=size,
+        by_size=np.argsort(-size, kind="stable"),
+        kept=np.ones(n_groups, dtype=np.bool_),
+        blocks=np.zeros(n_groups + 1, dtype=np.intp),
+        columns_a_block=max(1, _BLOCK_BYTES // bytes_a_column),
+    )
 
 
 def select_runs(offsets: NDArray[np.intp], groups: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
