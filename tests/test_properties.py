@@ -83,12 +83,12 @@ def test_proximal_step_is_a_gradient_step_then_the_prox_of_whole_groups(sizes, p
     work = make_workspace(trees, 7, 1)._replace(X=X.copy(), D=D)
     data, rows = Data(X, np.zeros((7, 1)), np.ones(7)), np.arange(7)
     feature_step(trees, data, make_cells(X, np.float64), active, work, rows, shrink, eta, hard, soft)
-    n_columns = active.count[1]
+    n_columns = active.n_alive[1]
     unpacked = np.zeros_like(W)
     unpacked[active.columns[:n_columns]] = trees.W[:n_columns]
     np.testing.assert_allclose(unpacked, expected, rtol=1e-10, atol=1e-12)
     in_use = np.flatnonzero(np.logical_or.reduceat(expected.any(axis=1), offsets[:-1]))
-    np.testing.assert_array_equal(np.sort(active.groups[: active.count[0]]), in_use)
+    np.testing.assert_array_equal(np.sort(active.groups[: active.n_alive[0]]), in_use)
 
 
 # ------------------------------------------------------------------------------------------------ penalties and rates

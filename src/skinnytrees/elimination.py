@@ -16,9 +16,8 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.kernels.epoch import evaluate_scores
+from skinnytrees.kernels.epoch import loss_without
 from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace
-from skinnytrees.losses import evaluate_loss
 
 # Rows on which costs are measured.
 _COST_ROWS = 2000
@@ -45,8 +44,6 @@ class Elimination:
         # A diagonal covariance says that no column predicts another: nothing is filled in.
         self.precision = np.linalg.inv(covariance + _RIDGE * np.diag(size)) if fill_in else np.diag(1 / size)
         self.Z = self.rows.X @ trees.W + trees.b
-        # Hundreds of groups are measured: room is made once.
-        self.scores, self.outputs = np.empty_like(self.Z), np.empty((len(self.Z), trees.O.shape[1]), dtype=self.Z.dtype)
         self.work = make_workspace(trees, _PIECE, data.Y.shape[1], 0)
         self.loss = self._loss(np.zeros((len(self.Z), 0), dtype=np.float32), slice(0, 0))
 
@@ -82,11 +79,18 @@ class Elimination:
         return np.ascontiguousarray(self.centred @ (self.precision[:, columns] @ own).astype(np.float32))
 
     def _loss(self, lost: NDArray[np.float32], columns: slice) -> float:
-        np.matmul(lost, self.trees.W[columns], out=self.scores)
-        np.subtract(self.Z, self.scores, out=self.scores)
-        evaluate_scores(self.trees, self.scores, self.functions, self.work, self.outputs)
-        losses = evaluate_loss(self.functions.loss, self.functions.loss_parameter, self.outputs, self.rows.Y)[0]
-        return float(losses.astype(np.float64) @ self.rows.weight)
+        return float(
+            loss_without(
+                self.trees,
+                self.Z,
+                lost,
+                self.trees.W[columns],
+                self.functions,
+                self.work,
+                self.rows.Y,
+                self.rows.weight,
+            )
+        )
 
 
 def eliminate(

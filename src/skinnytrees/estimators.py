@@ -36,6 +36,7 @@ from skinnytrees.tables import (
     read_groups,
     refuse_words,
 )
+from skinnytrees.threads import allowed_threads
 from skinnytrees.training import EpochReport, TrainingSettings
 
 _DEFAULTS: dict[str, Any] = {
@@ -207,6 +208,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
             is_categorical=np.isin(np.arange(n_features), sorted(words | self._categorical_columns())),
             standardize=self.standardize,
             target_scale=lambda rows: self._target_scale(rows, loss),
+            n_threads=allowed_threads(self.n_jobs),
         )
         return problem, budget
 
@@ -404,7 +406,7 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
     random_state : int, RandomState or None, default=None
         Seed of the start, the shuffles and the held-out rows.
     n_jobs : int or None, default=None
-        Upper limit of threads.
+        Upper limit of threads; None or -1 allows all cores. The result does not depend on it.
     verbose : int, default=0
         1 shows progress.
 

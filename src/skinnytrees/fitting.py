@@ -1,5 +1,6 @@
 """From rows to a fitted model: the two ways of being sparse, without estimators and without tables of words."""
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from skinnytrees.path import (
     Trainer,
     choose_point,
     falling_budgets,
+    fork_generator,
     keep_by_norm,
     keep_worthiest,
     path_rules,
@@ -30,6 +32,7 @@ from skinnytrees.path import (
     take_columns,
 )
 from skinnytrees.rows import Rows
+from skinnytrees.threads import side_by_side
 from skinnytrees.training import Callback, EpochReport, TrainingSettings, computing, train
 
 
@@ -58,6 +61,7 @@ class Problem:
     is_categorical: NDArray[np.bool_]
     standardize: bool
     target_scale: Callable[[Rows], TargetScale]
+    n_threads: int = 1
 
     def prepare(self, rows: Rows, groups: NDArray[np.intp] | None = None) -> Prepared:
         """Learn encoding and target scale from these rows, for all groups or some."""
@@ -69,7 +73,7 @@ class Problem:
     @property
     def trainer(self) -> Trainer:
         """Training at a fixed support."""
-        return Trainer(self.loss, self.activation)
+        return Trainer(self.loss, self.activation, self.n_threads)
 
 
 class PathSettings(NamedTuple):
@@ -120,24 +124,15 @@ def fit_path(
         folds = None if settings.folds is None else _fold_losses(problem, settings, rng)
         walk = Walk(problem, training, held_out, settings)
         walk.go(rng)
-        folds = None if walk.interrupted else folds
-        finals: list[Final] = []
-        for i, fork in enumerate(walk.forks):
-            losses, weight = fork.losses, None if held_out is None else held_out.weight
-            if folds is not None:
-                losses, weight = list(folds[0][i][: len(fork.points)]), folds[1]
-            chosen = walk.choose(fork.points, losses, weight)
-            if finals and np.array_equal(fork.points[chosen].groups, finals[-1].support):
-                continue
-            finals.append(walk.finish(fork, chosen, losses, weight, rng))
-        final = min(finals, key=lambda one: one.loss)
-        encoder, target, trees = walk.prepared.encoder.select(final.support), walk.prepared.target, final.trees
+        final = walk.finish(walk.candidates(None if walk.interrupted else folds), rng)
+        support, recipe = final.candidate.support, final.candidate.recipe
+        encoder, target, trees = walk.prepared.encoder.select(support), walk.prepared.target, final.trees
         if settings.refit and held_out is not None and not walk.interrupted:
-            encoder, target, data = problem.prepare(rows, final.support)
+            encoder, target, data = problem.prepare(rows, support)
             data = data._replace(X=take_columns(data.X, np.arange(data.X.shape[1])))
-            trees, _ = problem.trainer.start(data, problem.n_outputs, final.recipe, rng)
+            trees, _ = problem.trainer.start(data, problem.n_outputs, recipe, rng)
     model = _as_model(problem, encoder, target, trees)
-    return PathFit(model, walk.as_path(final, model), final.fork.reports)
+    return PathFit(model, walk.as_path(final, model), final.candidate.fork.reports)
 
 
 class Fork(NamedTuple):
@@ -148,17 +143,23 @@ class Fork(NamedTuple):
     reports: list[EpochReport]
 
 
-class Final(NamedTuple):
-    """A final ensemble: where on which fork it stands, and how good it is."""
+class Candidate(NamedTuple):
+    """A final ensemble that may be made: at which point of which fork, with the losses by which that was chosen."""
 
-    loss: float
     fork: Fork
     chosen: int
     losses: list[NDArray[np.float64]]
     weight: NDArray[np.float64] | None
     support: NDArray[np.intp]
     recipe: Recipe
+
+
+class Final(NamedTuple):
+    """A final ensemble and how good it is."""
+
+    candidate: Candidate
     trees: Trees
+    loss: float
 
 
 class Walk:
@@ -181,15 +182,16 @@ class Walk:
         try:
             self._go(rng)
         except KeyboardInterrupt:
-            if not self.forks[-1].points:
+            fork = self.forks[0]
+            if not fork.points:
                 raise
             self.interrupted = True
-            self.forks = self.forks[-1:]
-            last = self.forks[0].points[-1]
+            self.forks = [fork]
+            last = fork.points[-1]
             kept = keep_by_norm(last, self.groups, self.settings.budget)
             if len(kept) < len(last.groups):
                 trees = last.trees.select(self.groups.take(last.groups).columns(kept))
-                self._measure(PathPoint(last.groups[kept], trees, last.train_loss))
+                self._measure(PathPoint(last.groups[kept], trees, last.train_loss), fork)
             warnings.warn(
                 "The path was interrupted; the model is cut to the budget from the last finished size.", stacklevel=6
             )
@@ -198,7 +200,7 @@ class Walk:
         data, groups, trainer = self.prepared.data, self.groups, self.problem.trainer
         budgets = falling_budgets(groups, self.settings.budget)
         for point in screen(data, groups, self.problem.n_outputs, budgets, trainer, self.rules, rng):
-            if self._add(point):
+            if self._add(point, self.forks[0]):
                 return
         screened = self.forks[0]
         todo = budgets[len(screened.points) :]
@@ -209,25 +211,29 @@ class Walk:
             alive = screened.points[-1].groups[keep_by_norm(screened.points[-1], groups, todo[0])]
         some = data._replace(X=take_columns(data.X, groups.columns(alive)))
         start = PathPoint(alive, *trainer.start(some, self.problem.n_outputs, self.rules.prune, rng))
-        if self._add(start):
+        if self._add(start, screened):
             return
-        self.forks = []
-        for fill_in in (True, False):
-            self.forks.append(Fork(list(screened.points), list(screened.losses), list(screened.reports)))
-            for point in prune(start, data, groups, todo[1:], fill_in, trainer, self.rules, rng):
-                if self._add(point):
-                    break
+        ways = [
+            prune(start, data, groups, todo[1:], fill_in, trainer, self.rules, own_rng)
+            for fill_in, own_rng in zip((True, False), fork_generator(rng, 2), strict=True)
+        ]
+        self.forks = [Fork(list(screened.points), list(screened.losses), list(screened.reports)) for _ in ways]
+        for _ in todo[1:]:
+            points = side_by_side([functools.partial(next, way) for way in ways], self.problem.n_threads)
+            answers = [self._add(point, fork) for point, fork in zip(points, self.forks, strict=True)]
+            if any(answers):
+                return
 
-    def _add(self, point: PathPoint) -> bool:
+    def _add(self, point: PathPoint, fork: Fork) -> bool:
         """Take a point in; whether a callback wants to stop, which it may once the budget is met."""
-        report = self._measure(point)
+        report = self._measure(point, fork)
         self.settings.show(report)
         answers = [callback(report) for callback in self.settings.callbacks]
         return any(answers) and self._fits(point)
 
-    def _measure(self, point: PathPoint) -> EpochReport:
+    def _measure(self, point: PathPoint, fork: Fork) -> EpochReport:
         """Take a point in with its losses and report; all or nothing, whenever Ctrl-C comes."""
-        fork, val_loss = self.forks[-1], np.nan
+        val_loss = np.nan
         n_features = sum(len(self.problem.feature_groups[g]) for g in point.groups)
         losses = None if self.validation is None else self._losses(point.groups, point.trees)
         if losses is not None and self.validation is not None:
@@ -255,41 +261,54 @@ class Walk:
             return fits[0]
         return fits[choose_point(np.array(losses)[fits], weight, self.settings.size_rule)]
 
-    def finish(
-        self, fork: Fork, chosen: int, losses: list[NDArray[np.float64]], weight: NDArray[np.float64] | None,
-        rng: np.random.Generator,
-    ) -> Final:  # fmt: skip
-        """The final ensemble: of the recipes (and supports) that are tried, the best on held-out rows."""
-        point = fork.points[chosen]
-        supports = [point.groups]
-        if len(set(self.problem.price)) > 1:
-            # With unequal costs, many cheap features may beat the few that were worth their price on the way down.
-            supports.append(keep_worthiest(np.zeros(len(self.problem.price)), self.groups, self.settings.budget))
-        n_rows = len(self.prepared.data.Y)
-        tried = []
-        for support in supports:
-            columns = self.groups.columns(support)
-            data = self.prepared.data._replace(X=take_columns(self.prepared.data.X, columns))
-            for recipe in self.rules.final(n_rows, len(columns)):
-                if self.interrupted:
-                    return Final(0.0, fork, chosen, losses, weight, point.groups, recipe, point.trees)
-                trees, loss = self.problem.trainer.start(data, self.problem.n_outputs, recipe, rng)
-                if self.validation is not None:
-                    loss = float(np.average(self._losses(support, trees), weights=self.validation.weight))
-                elif losses and weight is not None:
-                    loss = float(np.average(losses[chosen], weights=weight))
-                tried.append(Final(loss, fork, chosen, losses, weight, support, recipe, trees))
-        return min(tried, key=lambda one: one.loss)
+    def candidates(self, folds: tuple[list[NDArray[np.float64]], NDArray[np.float64]] | None) -> list[Candidate]:
+        """What may become the final ensemble: for each fork the chosen support, by each recipe that suits the data."""
+        found: list[Candidate] = []
+        for i, fork in enumerate(self.forks):
+            losses, weight = fork.losses, None if self.validation is None else self.validation.weight.astype(float)
+            if folds is not None:
+                losses, weight = list(folds[0][i][: len(fork.points)]), folds[1]
+            chosen = self.choose(fork.points, losses, weight)
+            supports = [fork.points[chosen].groups]
+            if len(set(self.problem.price)) > 1:
+                # With unequal costs, many cheap features may beat the few that were worth their price on the way down.
+                supports.append(keep_worthiest(np.zeros(len(self.problem.price)), self.groups, self.settings.budget))
+            for support in supports:
+                if any(np.array_equal(support, other.support) for other in found):
+                    continue
+                recipes = self.rules.final(len(self.prepared.data.Y), len(self.groups.columns(support)))
+                found.extend(Candidate(fork, chosen, losses, weight, support, recipe) for recipe in recipes)
+        return found
+
+    def finish(self, candidates: list[Candidate], rng: np.random.Generator) -> Final:
+        """The final ensemble: of the candidates, the best on held-out rows."""
+        first = candidates[0]
+        if self.interrupted:
+            return Final(first, first.fork.points[first.chosen].trees, 0.0)
+        data = self.prepared.data
+        tables = [data._replace(X=take_columns(data.X, self.groups.columns(one.support))) for one in candidates]
+        recipes = [one.recipe for one in candidates]
+        finals = []
+        for one, (trees, loss) in zip(
+            candidates, self.problem.trainer.start_each(tables, self.problem.n_outputs, recipes, rng), strict=True
+        ):
+            if self.validation is not None:
+                loss = float(np.average(self._losses(one.support, trees), weights=self.validation.weight))
+            elif one.losses and one.weight is not None:
+                loss = float(np.average(one.losses[one.chosen], weights=one.weight))
+            finals.append(Final(one, trees, loss))
+        return min(finals, key=lambda final: final.loss)
 
     def as_path(self, final: Final, model: SoftTrees) -> FeaturePath:
         """The walk as users see it, with the final support in its place where it is not the walk's own."""
-        problem, points, losses = self.problem, list(final.fork.points), list(final.losses)
-        if not np.array_equal(points[final.chosen].groups, final.support):
-            points[final.chosen] = points[final.chosen]._replace(groups=final.support, trees=final.trees)
+        one, problem = final.candidate, self.problem
+        points, losses = list(one.fork.points), list(one.losses)
+        if not np.array_equal(points[one.chosen].groups, one.support):
+            points[one.chosen] = points[one.chosen]._replace(groups=one.support, trees=final.trees)
             if self.validation is not None:
-                losses[final.chosen] = self._losses(final.support, final.trees)
+                losses[one.chosen] = self._losses(one.support, final.trees)
         supports = [np.sort(np.concatenate([problem.feature_groups[g] for g in point.groups])) for point in points]
-        score, error = self._scores(final._replace(losses=losses))
+        score, error = self._scores(losses, one.weight, len(points))
         encoder, target = self.prepared.encoder, self.prepared.target
         return FeaturePath(
             n_features=np.array([len(support) for support in supports]),
@@ -299,14 +318,16 @@ class Walk:
             cost=np.array([problem.price[point.groups].sum() for point in points]),
             supports=supports,
             models=[_as_model(problem, encoder.select(point.groups), target, point.trees) for point in points],
-            chosen=final.chosen,
+            chosen=one.chosen,
             final=model,
         )
 
-    def _scores(self, final: Final) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if not final.losses or final.weight is None:
-            return np.full(len(final.fork.points), np.nan), np.full(len(final.fork.points), np.nan)
-        losses, share = np.array(final.losses), final.weight / final.weight.sum()
+    def _scores(
+        self, row_losses: list[NDArray[np.float64]], weight: NDArray[np.float64] | None, n_points: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if not row_losses or weight is None:
+            return np.full(n_points, np.nan), np.full(n_points, np.nan)
+        losses, share = np.array(row_losses), weight / weight.sum()
         mean = losses @ share
         # With folds, every row was held out once.
         held_out = self.prepared.data if self.validation is None else self.validation

@@ -210,7 +210,7 @@ class _FeatureSpaceSGD:
 
     @property
     def n_groups(self) -> int:
-        return int(self.active.count[0])
+        return int(self.active.n_alive[0])
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         loss, shrinkage = train_epoch(
@@ -225,7 +225,7 @@ class _FeatureSpaceSGD:
 
     def snapshot(self) -> tuple[NDArray[np.intp], Trees]:
         self.sync()
-        n_columns = int(self.active.count[1])
+        n_columns = int(self.active.n_alive[1])
         return self.active.columns[:n_columns].copy(), self.trees.select(slice(n_columns))
 
     def split_gradients(self) -> NDArray[Any]:

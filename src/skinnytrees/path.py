@@ -11,7 +11,9 @@ This is the budgeted form of the paper's problem (1): the support's size is sche
 Arrays in, arrays out; tables and estimators are not known here.
 """
 
-from collections.abc import Callable, Iterator
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -32,6 +34,7 @@ from skinnytrees.kernels.state import (
 )
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
+from skinnytrees.threads import side_by_side
 from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, run_epochs
 
 # Fewer training rows than this cannot tell a large ensemble's removal costs from noise: screening goes all the way.
@@ -146,10 +149,11 @@ class PathPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Trainer:
-    """Loss and activation, and what can be done with them."""
+    """Loss and activation, and what can be done with them on so many threads."""
 
     loss: Loss
     activation: Activation
+    n_threads: int = 1
 
     @property
     def functions(self) -> Functions:
@@ -181,12 +185,28 @@ class Trainer:
 
     def start(self, data: Data, n_outputs: int, recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
         """A new ensemble, trained; copies are averaged into one."""
-        copies, losses = [], []
-        for _ in range(recipe.n_copies):
+        return self.start_each([data], n_outputs, [recipe], rng)[0]
+
+    def start_each(
+        self, tables: Sequence[Data], n_outputs: int, recipes: Sequence[Recipe], rng: np.random.Generator
+    ) -> list[tuple[Trees, float]]:
+        """A new ensemble for each table by its recipe; they and their copies are trained side by side."""
+
+        def one_copy(data: Data, recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
             trees = start_trees(data.X.shape[1], recipe.n_trees, recipe.depth, n_outputs, rng)
-            losses.append(self.train(trees, data, recipe, rng))
-            copies.append(trees)
-        return average(copies), float(np.mean(losses))
+            return trees, self.train(trees, data, recipe, rng)
+
+        tasks = [
+            functools.partial(one_copy, data, recipe, own_rng)
+            for data, recipe in zip(tables, recipes, strict=True)
+            for own_rng in fork_generator(rng, recipe.n_copies)
+        ]
+        copies = iter(side_by_side(tasks, self.n_threads))
+        results = []
+        for recipe in recipes:
+            trees, losses = zip(*itertools.islice(copies, recipe.n_copies), strict=True)
+            results.append((average(list(trees)), float(np.mean(losses))))
+        return results
 
     def split_gradients(self, trees: Trees, data: Data) -> NDArray[Any]:
         """Gradient of the mean loss with respect to every row's w.x + b at every split."""
@@ -357,6 +377,11 @@ def choose_point(row_losses: NDArray[np.float64], weight: NDArray[np.float64], r
         "full": lambda: 0,
     }
     return rules[rule]()
+
+
+def fork_generator(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
+    """Generators for tasks that run side by side, so that no result depends on which comes first."""
+    return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=n)]
 
 
 def average(copies: list[Trees]) -> Trees:

@@ -1,10 +1,53 @@
-"""How many threads BLAS may use while we compute; the user's settings come back afterwards."""
+"""Threads: independent trainings side by side, BLAS on one thread meanwhile, the user's settings restored afterwards."""
 
 import contextlib
 import functools
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
+from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
+
+Result = TypeVar("Result")
+
+
+def allowed_threads(n_jobs: int | None) -> int:
+    """How many threads ``n_jobs`` allows: None means all cores; within a joblib worker, what is left to it."""
+    return int(effective_n_jobs(-1 if n_jobs is None else n_jobs))
+
+
+def side_by_side(tasks: Sequence[Callable[[], Result]], n_threads: int) -> list[Result]:
+    """Results of independent tasks in their order, run on up to ``n_threads`` threads; the kernels release the GIL."""
+    if n_threads == 1 or len(tasks) <= 1:
+        return [task() for task in tasks]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(lambda task: task(), tasks))
+
+
+class _OneBlasThread:
+    """Limits BLAS from the first that enters to the last that leaves: fits in several threads share one process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.inside = 0
+        self.limit: Any = None
+
+    def enter(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                self.limit = _controller().limit(limits=1, user_api="blas")
+            self.inside += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                self.limit.restore_original_limits()
+
+
+_limiter = _OneBlasThread()
 
 
 @contextlib.contextmanager
@@ -14,8 +57,11 @@ def one_blas_thread() -> Iterator[None]:
     The products of a training step are small: a second thread that spins between them costs more than it gives, and the
     result of a product depends in its last bits on how it was cut for threads, so a fit would not repeat.
     """
-    with _controller().limit(limits=1, user_api="blas"):
+    _limiter.enter()
+    try:
         yield
+    finally:
+        _limiter.leave()
 
 
 @functools.cache

@@ -19,3 +19,12 @@ def repeat_row(row, target):  # type: ignore[no-untyped-def]
         place = target[i]
         for j in range(row.shape[0]):
             place[j] = row[j]
+
+
+@kernel
+def copy_rows(source, start, target):  # type: ignore[no-untyped-def]
+    """Fill ``target`` with the rows from ``start`` on."""
+    for i in range(target.shape[0]):
+        row, place = source[start + i], target[i]
+        for j in range(target.shape[1]):
+            place[j] = row[j]

@@ -8,7 +8,7 @@ from math import sqrt
 
 from skinnytrees.kernels.blas import add_product, add_product_ta, add_product_tb
 from skinnytrees.kernels.compilation import kernel, part, pointer
-from skinnytrees.kernels.copying import gather_rows
+from skinnytrees.kernels.copying import copy_rows, gather_rows
 from skinnytrees.kernels.feature_space import feature_scores, feature_step, step_on_cells
 from skinnytrees.kernels.routing import ascend, descend
 from skinnytrees.kernels.sample_space import sample_scores, sample_step
@@ -99,13 +99,30 @@ def evaluate_scores(trees, Z, functions, work, out):  # type: ignore[no-untyped-
     """The ensemble's outputs for rows whose w.x + b is in Z, in pieces that fit the workspace."""
     for start in range(0, Z.shape[0], work.S.shape[0]):
         n = min(work.S.shape[0], Z.shape[0] - start)
-        for i in range(n):
-            for j in range(Z.shape[1]):
-                work.S[i, j] = Z[start + i, j]
+        copy_rows(Z, start, work.S[:n])
         evaluate_ensemble(trees, functions, work, n)
         for i in range(n):
             for c in range(out.shape[1]):
                 out[start + i, c] = work.F[i, c]
+
+
+@kernel
+def loss_without(trees, Z, lost, W_lost, functions, work, Y, weight):  # type: ignore[no-untyped-def]
+    """Weighted sum of the rows' losses where w.x + b is Z - lost W_lost, in pieces that fit the workspace."""
+    number = Z.dtype.type
+    loss = 0.0
+    for start in range(0, Z.shape[0], work.S.shape[0]):
+        n = min(work.S.shape[0], Z.shape[0] - start)
+        copy_rows(Z, start, work.S[:n])
+        add_product(number(-1), lost[start : start + n], W_lost, number(1), work.S[:n])
+        evaluate_ensemble(trees, functions, work, n)
+        functions.loss(
+            pointer(work.F), pointer(Y[start : start + n]), pointer(work.G), pointer(work.row_loss),
+            n, work.G.shape[1], Y.shape[1], functions.loss_parameter,
+        )  # fmt: skip
+        for i in range(n):
+            loss += weight[start + i] * work.row_loss[i]
+    return loss
 
 
 @kernel

@@ -19,7 +19,7 @@ _SAFETY = 1.001
 @part
 def feature_scores(trees, data, cells, active, work, rows):  # type: ignore[no-untyped-def]
     """Fill work.S with the batch's w.x + b; dense data is gathered into work.X on the way."""
-    n, n_columns = rows.shape[0], active.count[1]
+    n, n_columns = rows.shape[0], active.n_alive[1]
     number = trees.b.dtype.type
     repeat_row(trees.b, work.S[:n])
     if cells.starts.shape[0] > 0:
@@ -32,13 +32,13 @@ def feature_scores(trees, data, cells, active, work, rows):  # type: ignore[no-u
 @part
 def feature_step(trees, data, cells, active, work, rows, shrink, eta, hard, soft):  # type: ignore[no-untyped-def]
     """W <- prox(shrink W - eta X'D)."""
-    n, before = rows.shape[0], active.count[1]
+    n, before = rows.shape[0], active.n_alive[1]
     limit = max(hard, soft)
-    if active.count[0] < active.groups.shape[0]:
+    if active.n_alive[0] < active.groups.shape[0]:
         admit(active, trees.W, eta * _norm(work.D[:n]), limit)
     if cells.starts.shape[0] > 0:
         step_on_cells(cells, rows, active, trees.W, work.D, shrink, eta)
-    elif active.count[1] > before:
+    elif active.n_alive[1] > before:
         _gather(data.X, rows, active, before, work.X)
     n_blocks = cut_blocks(active)
     for block in range(n_blocks):
@@ -57,7 +57,7 @@ def admit(active, W, longest_step, limit):  # type: ignore[no-untyped-def]
             return
         if active.place[first] >= 0:
             continue
-        n_groups, row = active.count[0], active.count[1]
+        n_groups, row = active.n_alive[0], active.n_alive[1]
         active.groups[n_groups] = group
         for column in range(first, end):
             active.columns[row] = column
@@ -67,14 +67,14 @@ def admit(active, W, longest_step, limit):  # type: ignore[no-untyped-def]
                 weights[j] = 0
             row += 1
         active.starts[n_groups + 1] = row
-        active.count[0] = n_groups + 1
-        active.count[1] = row
+        active.n_alive[0] = n_groups + 1
+        active.n_alive[1] = row
 
 
 @kernel
 def drop_dead(active, W):  # type: ignore[no-untyped-def]
     """Close the gaps that groups without weights leave in the packed rows."""
-    n_groups, to_group, to_row = active.count[0], 0, 0
+    n_groups, to_group, to_row = active.n_alive[0], 0, 0
     for i in range(n_groups):
         first, end = active.starts[i], active.starts[i + 1]
         if not active.kept[i]:
@@ -90,9 +90,9 @@ def drop_dead(active, W):  # type: ignore[no-untyped-def]
         to_row += end - first
     active.starts[to_group] = to_row
     if to_group < n_groups:
-        active.count[0] = to_group
-        active.count[1] = to_row
-        active.count[2] = 1
+        active.n_alive[0] = to_group
+        active.n_alive[1] = to_row
+        active.n_alive[2] = 1
 
 
 @kernel
@@ -109,14 +109,14 @@ def _move_row(active, W, row, target):  # type: ignore[no-untyped-def]
 def cut_blocks(active):  # type: ignore[no-untyped-def]
     """Cut the packed groups into runs that fit the cache, a group never in two; how many runs there are."""
     n_blocks, first = 0, 0
-    for i in range(active.count[0]):
+    for i in range(active.n_alive[0]):
         if active.starts[i + 1] - first > active.columns_a_block and active.starts[i] > first:
             n_blocks += 1
             active.blocks[n_blocks] = i
             first = active.starts[i]
-    if active.count[0] == 0:
+    if active.n_alive[0] == 0:
         return 0
-    active.blocks[n_blocks + 1] = active.count[0]
+    active.blocks[n_blocks + 1] = active.n_alive[0]
     return n_blocks + 1
 
 
@@ -136,8 +136,8 @@ def _step_on_block(block, active, W, X, D, cells, shrink, eta, hard, soft):  # t
 @kernel
 def _gather(X, rows, active, first, target):  # type: ignore[no-untyped-def]
     """Copy the batch's values of the packed columns from ``first`` on."""
-    n_columns = active.count[1]
-    if active.count[2] == 0:
+    n_columns = active.n_alive[1]
+    if active.n_alive[2] == 0:
         gather_rows(X, rows, target)
         return
     for i in range(rows.shape[0]):
@@ -164,7 +164,7 @@ def step_on_cells(cells, rows, active, W, D, shrink, eta):  # type: ignore[no-un
     """W <- shrink W - eta X'D for the rows of a sparse X."""
     number = W.dtype.type
     factor = number(shrink)
-    for row in range(active.count[1]):
+    for row in range(active.n_alive[1]):
         weights = W[row]
         for j in range(weights.shape[0]):
             weights[j] *= factor

@@ -104,7 +104,7 @@ def make_cells(X: Any, dtype: Any) -> Cells:
 class Active(NamedTuple):
     """Groups that have weights. Their rows of W are packed at its top, in the order in which they came.
 
-    ``count`` holds the number of such groups, of their columns, and whether the packing was ever changed. The i-th of
+    ``n_alive`` holds the number of such groups, of their columns, and whether the packing was ever changed. The i-th of
     them is ``groups[i]`` with the packed rows ``starts[i]`` to ``starts[i + 1]``; ``columns`` tells the design column of
     a packed row, ``place`` the packed row of a design column or -1. Design columns ``offsets[g]`` to ``offsets[g + 1]``
     make up group g, in or out. ``size[g]`` is the largest norm that the group's columns can have in a batch, and
@@ -116,7 +116,7 @@ class Active(NamedTuple):
     starts: NDArray[np.intp]
     columns: NDArray[np.intp]
     place: NDArray[np.intp]
-    count: NDArray[np.intp]
+    n_alive: NDArray[np.intp]
     size: NDArray[np.float64]
     by_size: NDArray[np.intp]
     kept: NDArray[np.bool_]
@@ -135,7 +135,7 @@ def make_active(offsets: NDArray[np.intp], bytes_a_column: int, column_size: NDA
         starts=offsets.copy(),
         columns=np.arange(n_columns),
         place=np.arange(n_columns),
-        count=np.array([n_groups, n_columns, 0], dtype=np.intp),
+        n_alive=np.array([n_groups, n_columns, 0], dtype=np.intp),
         size=size,
         by_size=np.argsort(-size, kind="stable"),
         kept=np.ones(n_groups, dtype=np.bool_),
