@@ -15,6 +15,7 @@ from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.losses import SquaredError
 from skinnytrees.optimizers import SGD, Adam, Constant
 from skinnytrees.penalties import GroupL0
+from skinnytrees.threads import one_blas_thread, side_by_side
 from skinnytrees.training import TrainingSettings, train
 
 SETTINGS = TrainingSettings(
@@ -166,6 +167,46 @@ def test_result_does_not_depend_on_the_number_of_blas_threads():
         with threadpool_limits(threads, user_api="blas"):
             results.append(trained())
     np.testing.assert_array_equal(*results)
+
+
+def test_result_does_not_depend_on_our_own_threads():
+    """The products are large enough to be shared at first, and groups die on the way."""
+
+    def trained(n_threads):
+        rng = np.random.default_rng(3)
+        trees = random_trees(2500, 1, rng, n_trees=50, depth=4, dtype=np.float32)
+        trees.W[:] *= np.linspace(0.1, 1, 2500, dtype=np.float32)[:, None]
+        data = random_data(SquaredError(), 150, 2500, 1, rng, np.float32)
+        settings = replace(
+            SETTINGS, n_epochs=3, batch_size=64, learning_rate=1e-3, penalty=GroupL0(9e4, rate=0.1), n_threads=n_threads
+        )
+        reports = train(trees, data, single_columns(2500), settings, rng)
+        return trees.flat, reports
+
+    (one, reports), (two, again) = trained(1), trained(2)
+    np.testing.assert_array_equal(one, two)
+    assert [report[:4] for report in reports] == [report[:4] for report in again]
+    assert 0 < reports[-1].n_features < 2500
+
+
+def test_fits_in_several_threads_share_one_limit_on_blas():
+    """A fit that ends must not lift the limit while another is still running."""
+    first, second = one_blas_thread(), one_blas_thread()
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert set(blas_threads()) == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == before
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_tasks_side_by_side_give_their_results_in_order_and_their_errors(n_threads):
+    assert side_by_side([lambda i=i: i**2 for i in range(5)], n_threads) == [0, 1, 4, 9, 16]
+    with pytest.raises(ZeroDivisionError):
+        side_by_side([lambda: 1, lambda: 1 // 0], n_threads)
 
 
 def blas_threads() -> list[int]:

@@ -3,7 +3,7 @@
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,6 +104,7 @@ def fit_penalised(
     prepared = problem.prepare(training)
     data, validation = prepared.data, None if held_out is None else prepared.also(held_out)
     trees = start_trees(data.X.shape[1], n_trees, depth, problem.n_outputs, rng)
+    settings = replace(settings, n_threads=problem.n_threads)
     reports = train(trees, data, prepared.encoder.offsets, settings, rng, validation)
     return SoftTrees.from_training(trees, prepared.encoder, problem.activation, prepared.target), reports
 

@@ -58,6 +58,7 @@ class TrainingSettings:
     schedule: RateSchedule = field(default_factory=Constant)
     callbacks: Sequence[Callback] = ()
     verbose: int = 0
+    n_threads: int = 1
 
     def functions(self, dtype: Any) -> Functions:
         """Compiled loss and activation for arrays of this type."""
@@ -138,7 +139,8 @@ def run_epochs(
     n_rows = data.X.shape[0]
     batch_size = min(settings.batch_size, n_rows)
     steps_an_epoch = math.ceil(n_rows / batch_size)
-    run = settings.optimizer.begin(trees, data, settings.functions(trees.flat.dtype), offsets, batch_size, settings.l2)
+    functions = settings.functions(trees.flat.dtype)
+    run = settings.optimizer.begin(trees, data, functions, offsets, batch_size, settings.l2, settings.n_threads)
     for epoch in range(settings.n_epochs):
         step = np.arange(epoch * steps_an_epoch + 1, (epoch + 1) * steps_an_epoch + 1)
         eta = settings.schedule.rates(step, settings.n_epochs * steps_an_epoch, settings.learning_rate)

@@ -28,9 +28,7 @@ def train_epoch(  # type: ignore[no-untyped-def]
     for step in range(schedule.eta.shape[0]):
         rows = order[step * batch_size : (step + 1) * batch_size]
         n = rows.shape[0]
-        gather_rows(data.Y, rows, work.Y)
-        for i in range(n):
-            work.weight[i] = data.weight[rows[i]]
+        gather_targets(data, rows, work)
         if samples.K.shape[0] > 0:
             sample_scores(trees, samples, work, rows)
         else:
@@ -38,7 +36,6 @@ def train_epoch(  # type: ignore[no-untyped-def]
         loss += route_batch(trees, functions, work, n)
         eta = schedule.eta[step]
         shrink = 1 - 2 * eta * l2 / n_splits
-        leaves = work.reach[:n, n_splits:]
         if moments.first.shape[0] > 0:
             gradient = moments.gradient
             if cells.starts.shape[0] > 0:
@@ -47,11 +44,10 @@ def train_epoch(  # type: ignore[no-untyped-def]
                 add_product_ta(number(1), work.X[:n], work.D[:n], number(0), gradient.W)
             gradient.b.fill(0)
             subtract_column_sums(number(-1), work.D[:n], gradient.b)
-            add_product_ta(number(1), leaves, work.G[:n], number(0), gradient.O)
+            add_product_ta(number(1), work.reach[:n, n_splits:], work.G[:n], number(0), gradient.O)
             _adam_step(trees, gradient.flat, moments, eta, number(2 * l2 / n_splits))
             continue
-        add_product_ta(number(-eta), leaves, work.G[:n], number(1), trees.O)
-        subtract_column_sums(number(eta), work.D[:n], trees.b)
+        step_on_leaves_and_biases(trees, work, n, eta)
         if samples.K.shape[0] > 0:
             sample_step(samples, work, rows, shrink, eta)
             shrinkage *= shrink
@@ -59,6 +55,32 @@ def train_epoch(  # type: ignore[no-untyped-def]
             hard, soft = schedule.hard[step], schedule.soft[step]
             feature_step(trees, data, cells, active, work, rows, shrink, eta, hard, soft)
     return loss, shrinkage
+
+
+@kernel
+def middle_of_step(trees, data, functions, work, rows, eta):  # type: ignore[no-untyped-def]
+    """What lies between the two products with the data, for steps that are not driven by ``train_epoch``; the loss."""
+    gather_targets(data, rows, work)
+    loss = route_batch(trees, functions, work, rows.shape[0])
+    step_on_leaves_and_biases(trees, work, rows.shape[0], eta)
+    return loss
+
+
+@kernel
+def gather_targets(data, rows, work):  # type: ignore[no-untyped-def]
+    """The batch's targets and weights."""
+    gather_rows(data.Y, rows, work.Y)
+    for i in range(rows.shape[0]):
+        work.weight[i] = data.weight[rows[i]]
+
+
+@kernel
+def step_on_leaves_and_biases(trees, work, n, eta):  # type: ignore[no-untyped-def]
+    """Plain gradient steps on what has no penalty."""
+    number = trees.b.dtype.type
+    leaves = work.reach[:n, trees.b.shape[0] :]
+    add_product_ta(number(-eta), leaves, work.G[:n], number(1), trees.O)
+    subtract_column_sums(number(eta), work.D[:n], trees.b)
 
 
 @part

@@ -16,35 +16,84 @@ from skinnytrees.kernels.prox import threshold_group
 _SAFETY = 1.001
 
 
+# Above this many multiplications, a product is cut into pieces that threads can share. The cut depends on the size alone,
+# so the last bits of a result do not depend on the number of threads.
+_WORTH_CUTTING = 1e8
+_PIECES = 4
+
+
 @part
 def feature_scores(trees, data, cells, active, work, rows):  # type: ignore[no-untyped-def]
     """Fill work.S with the batch's w.x + b; dense data is gathered into work.X on the way."""
-    n, n_columns = rows.shape[0], active.n_alive[1]
-    number = trees.b.dtype.type
-    repeat_row(trees.b, work.S[:n])
-    if cells.starts.shape[0] > 0:
-        _add_cells_product(cells, rows, active.place, trees.W, work.S)
-    else:
-        _gather(data.X, rows, active, 0, work.X)
-        add_product(number(1), work.X[:n, :n_columns], trees.W[:n_columns], number(1), work.S[:n])
+    gather_batch(trees, data, cells, active, work, rows)
+    n_pieces = count_pieces(rows.shape[0], trees, cells, active)
+    for piece in range(n_pieces):
+        add_scores(piece, n_pieces, rows.shape[0], trees, active, work)
 
 
 @part
 def feature_step(trees, data, cells, active, work, rows, shrink, eta, hard, soft):  # type: ignore[no-untyped-def]
     """W <- prox(shrink W - eta X'D)."""
-    n, before = rows.shape[0], active.n_alive[1]
-    limit = max(hard, soft)
+    n_blocks = begin_step(trees, data, cells, active, work, rows, shrink, eta, max(hard, soft))
+    step_on_blocks(0, n_blocks, rows.shape[0], trees, cells, active, work, shrink, eta, hard, soft)
+    if hard > 0 or soft > 0:
+        drop_dead(active, trees.W)
+
+
+@kernel
+def gather_batch(trees, data, cells, active, work, rows):  # type: ignore[no-untyped-def]
+    """Fill work.S with the biases and, for sparse data, their scores; work.X with the alive columns of dense data."""
+    repeat_row(trees.b, work.S[: rows.shape[0]])
+    if cells.starts.shape[0] > 0:
+        _add_cells_product(cells, rows, active.place, trees.W, work.S)
+    else:
+        _gather(data.X, rows, active, 0, work.X)
+
+
+@kernel
+def count_pieces(n_rows, trees, cells, active):  # type: ignore[no-untyped-def]
+    """Into how many pieces the product of dense data with W is cut."""
+    if cells.starts.shape[0] > 0:
+        return 0
+    size = float(n_rows) * active.n_alive[1] * trees.W.shape[1]
+    return _PIECES if size > _WORTH_CUTTING else 1
+
+
+@kernel
+def add_scores(piece, n_pieces, n_rows, trees, active, work):  # type: ignore[no-untyped-def]
+    """S <- S + X W for one of the pieces into which the splits are cut."""
+    n_splits, n_columns = trees.W.shape[1], active.n_alive[1]
+    first, end = piece * n_splits // n_pieces, (piece + 1) * n_splits // n_pieces
+    one = trees.W.dtype.type(1)
+    add_product(one, work.X[:n_rows, :n_columns], trees.W[:n_columns, first:end], one, work.S[:n_rows, first:end])
+
+
+@kernel
+def begin_step(trees, data, cells, active, work, rows, shrink, eta, limit):  # type: ignore[no-untyped-def]
+    """Let groups join that may return, and cut the step into blocks: how many there are."""
+    before = active.n_alive[1]
     if active.n_alive[0] < active.groups.shape[0]:
-        admit(active, trees.W, eta * _norm(work.D[:n]), limit)
+        admit(active, trees.W, eta * _norm(work.D[: rows.shape[0]]), limit)
     if cells.starts.shape[0] > 0:
         step_on_cells(cells, rows, active, trees.W, work.D, shrink, eta)
     elif active.n_alive[1] > before:
         _gather(data.X, rows, active, before, work.X)
-    n_blocks = cut_blocks(active)
-    for block in range(n_blocks):
-        _step_on_block(block, active, trees.W, work.X[:n], work.D[:n], cells, shrink, eta, hard, soft)
-    if limit > 0:
-        drop_dead(active, trees.W)
+    return cut_blocks(active)
+
+
+@kernel
+def step_on_blocks(first_block, end_block, n_rows, trees, cells, active, work, shrink, eta, hard, soft):  # type: ignore[no-untyped-def]
+    """The gradient step on dense data, and the threshold; a block is thresholded while it is still in the cache."""
+    X, D, W, starts = work.X[:n_rows], work.D[:n_rows], trees.W, active.starts
+    number = W.dtype.type
+    for block in range(first_block, end_block):
+        first_group, end_group = active.blocks[block], active.blocks[block + 1]
+        first, end = starts[first_group], starts[end_group]
+        if cells.starts.shape[0] == 0:
+            add_product_ta(number(-eta), X[:, first:end], D, number(shrink), W[first:end])
+        if hard > 0 or soft > 0:
+            for i in range(first_group, end_group):
+                active.kept[i] = threshold_group(W[starts[i] : starts[i + 1]], hard, soft)
 
 
 @kernel
@@ -118,19 +167,6 @@ def cut_blocks(active):  # type: ignore[no-untyped-def]
         return 0
     active.blocks[n_blocks + 1] = active.n_alive[0]
     return n_blocks + 1
-
-
-@kernel
-def _step_on_block(block, active, W, X, D, cells, shrink, eta, hard, soft):  # type: ignore[no-untyped-def]
-    # The block is thresholded while it is still in the cache.
-    first_group, end_group = active.blocks[block], active.blocks[block + 1]
-    first, end = active.starts[first_group], active.starts[end_group]
-    number = W.dtype.type
-    if cells.starts.shape[0] == 0:
-        add_product_ta(number(-eta), X[:, first:end], D, number(shrink), W[first:end])
-    if hard > 0 or soft > 0:
-        for i in range(first_group, end_group):
-            active.kept[i] = threshold_group(W[active.starts[i] : active.starts[i + 1]], hard, soft)
 
 
 @kernel
