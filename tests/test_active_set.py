@@ -62,8 +62,9 @@ def supports_and_trees(data, settings, offsets):
     trees = start_trees(data.X.shape[1], 10, 2, n_outputs, rng, data.Y.dtype)
     supports = []
     for _, _, run in run_epochs(trees, data, offsets, settings, rng):
-        supports.append(np.sort(run.active.groups[: run.n_groups]))
         columns, small = run.snapshot()
+        supports.append(np.unique(np.searchsorted(offsets, columns, side="right") - 1))
+        assert len(supports[-1]) == run.n_groups
     trees.put(columns, small)
     return supports, trees
 

@@ -9,9 +9,9 @@ import reference
 from reference import LOSSES, Ensemble, central_differences, random_data, random_trees, single_columns
 
 from skinnytrees.activations import Sigmoid, SmoothStep
+from skinnytrees.kernels.active_set import cut_blocks
 from skinnytrees.kernels.blas import add_product, add_product_ta, add_product_tb
 from skinnytrees.kernels.epoch import evaluate_scores
-from skinnytrees.kernels.feature_space import cut_blocks
 from skinnytrees.kernels.state import Data, make_active, make_workspace, start_trees, view_trees
 from skinnytrees.losses import Huber, Multinomial, Poisson, SquaredError
 from skinnytrees.optimizers import SGD, Adam, FixedSupportSGD

@@ -8,9 +8,9 @@ from hypothesis.extra.numpy import arrays
 from reference import prox
 from scipy import sparse
 
-from skinnytrees.kernels.feature_space import feature_step
+from skinnytrees.kernels import in_threads
 from skinnytrees.kernels.prox import threshold_group
-from skinnytrees.kernels.state import Data, make_active, make_cells, make_workspace, view_trees
+from skinnytrees.kernels.state import Data, make_active, make_workspace, view_trees
 from skinnytrees.optimizers import SCHEDULES, Constant, OneCycle
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty, hard_threshold, soft_threshold
 from skinnytrees.rows import Rows, merge_rows, split_rows
@@ -82,7 +82,9 @@ def test_proximal_step_is_a_gradient_step_then_the_prox_of_whole_groups(sizes, p
     trees = view_trees(np.concatenate([W.ravel(), np.zeros(3 + 4)]), len(W), 3, (4, 1))
     work = make_workspace(trees, 7, 1)._replace(X=X.copy(), D=D)
     data, rows = Data(X, np.zeros((7, 1)), np.ones(7)), np.arange(7)
-    feature_step(trees, data, make_cells(X, np.float64), active, work, rows, shrink, eta, hard, soft)
+    n_blocks = in_threads.begin_step(trees, data, active, work, rows, eta, max(hard, soft))
+    in_threads.step_on_blocks(0, n_blocks, 7, trees, active, work, shrink, eta, hard, soft)
+    in_threads.drop_dead(active, trees.W)
     n_columns = active.n_alive[1]
     unpacked = np.zeros_like(W)
     unpacked[active.columns[:n_columns]] = trees.W[:n_columns]

@@ -5,22 +5,16 @@ A schedule gives the rate of every step. An optimiser turns an ensemble into a f
 
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.epoch import middle_of_step, train_epoch
-from skinnytrees.kernels.feature_space import (
-    add_scores,
-    begin_step,
-    count_pieces,
-    drop_dead,
-    gather_batch,
-    step_on_blocks,
-)
+from skinnytrees.kernels import in_threads
+from skinnytrees.kernels.active_set import count_pieces
+from skinnytrees.kernels.epoch import train_active, train_cells, train_epoch
 from skinnytrees.kernels.state import (
     Data,
     Functions,
@@ -105,6 +99,8 @@ class OneCycle:
 class Run(Protocol):
     """Training under way: it owns whatever an optimiser remembers."""
 
+    trees: Trees
+
     @property
     def n_groups(self) -> int:
         """Number of groups that have weights."""
@@ -118,8 +114,17 @@ class Run(Protocol):
     def snapshot(self) -> tuple[NDArray[np.intp], Trees]:
         """Columns in use and a copy of the ensemble on them."""
 
-    def split_gradients(self) -> NDArray[Any]:
-        """Gradient of the mean loss with respect to every row's w.x + b at every split, where a batch has all rows."""
+
+class Task(NamedTuple):
+    """What is to be trained: design columns ``offsets[g]`` to ``offsets[g + 1]`` are group g."""
+
+    trees: Trees
+    data: Data
+    functions: Functions
+    offsets: NDArray[np.intp]
+    batch_size: int
+    l2: float
+    n_threads: int = 1
 
 
 class Optimizer(Protocol):
@@ -127,17 +132,8 @@ class Optimizer(Protocol):
 
     has_prox: ClassVar[bool]
 
-    def begin(
-        self,
-        trees: Trees,
-        data: Data,
-        functions: Functions,
-        offsets: NDArray[np.intp],
-        batch_size: int,
-        l2: float,
-        n_threads: int = 1,
-    ) -> Run:
-        """Prepare to train these trees in place; design columns ``offsets[g]`` to ``offsets[g + 1]`` are group g."""
+    def begin(self, task: Task) -> Run:
+        """Prepare to train the task's trees in place."""
 
 
 @dataclass(frozen=True)
@@ -154,19 +150,11 @@ class SGD:
     name: ClassVar[str] = "sgd"
     has_prox: ClassVar[bool] = True
 
-    def begin(
-        self,
-        trees: Trees,
-        data: Data,
-        functions: Functions,
-        offsets: NDArray[np.intp],
-        batch_size: int,
-        l2: float,
-        n_threads: int = 1,
-    ) -> Run:
-        """Prepare to train these trees in place."""
-        rest = (trees, data, functions, offsets, batch_size, l2, largest_column_norms(data.X, batch_size))
-        return _FeatureSpaceSGD(*rest) if n_threads == 1 else _ThreadedSGD(n_threads, *rest)
+    def begin(self, task: Task) -> Run:
+        """Prepare to train the task's trees in place."""
+        if sparse.issparse(task.data.X):
+            return CellsRun(task)
+        return ActiveRun(task) if task.n_threads == 1 else ThreadedRun(task)
 
 
 @dataclass(frozen=True)
@@ -182,20 +170,10 @@ class FixedSupportSGD:
 
     has_prox: ClassVar[bool] = False
 
-    def begin(
-        self,
-        trees: Trees,
-        data: Data,
-        functions: Functions,
-        offsets: NDArray[np.intp],
-        batch_size: int,
-        l2: float,
-        n_threads: int = 1,
-    ) -> Run:
-        """Prepare to train these trees in place."""
-        n_rows, n_columns = data.X.shape
-        kind = _SampleSpaceSGD if n_columns > n_rows else _FeatureSpaceSGD
-        return kind(trees, data, functions, offsets, batch_size, l2)
+    def begin(self, task: Task) -> Run:
+        """Prepare to train the task's trees in place."""
+        n_rows, n_columns = task.data.X.shape
+        return SampleSpaceRun(task) if n_columns > n_rows else FixedRun(task)
 
 
 @dataclass(frozen=True)
@@ -212,46 +190,28 @@ class Adam:
     name: ClassVar[str] = "adam"
     has_prox: ClassVar[bool] = False
 
-    def begin(
-        self,
-        trees: Trees,
-        data: Data,
-        functions: Functions,
-        offsets: NDArray[np.intp],
-        batch_size: int,
-        l2: float,
-        n_threads: int = 1,
-    ) -> Run:
-        """Prepare to train these trees in place."""
-        return _FeatureSpaceAdam(trees, data, functions, offsets, batch_size, l2)
+    def begin(self, task: Task) -> Run:
+        """Prepare to train the task's trees in place."""
+        run = CellsRun(task) if sparse.issparse(task.data.X) else FixedRun(task)
+        run.moments = make_moments(task.trees)
+        return run
 
 
-class _FeatureSpaceSGD:
-    def __init__(
-        self, trees: Trees, data: Data, functions: Functions, offsets: NDArray[np.intp], batch_size: int, l2: float,
-        column_size: NDArray[np.float64] | None = None,
-    ) -> None:  # fmt: skip
-        self.trees, self.functions = trees, functions
-        self.batch_size, self.l2 = batch_size, float(l2)
-        dtype, n_columns = trees.flat.dtype, data.X.shape[1]
-        self.cells = make_cells(data.X, dtype)
-        is_dense = len(self.cells.starts) == 0
-        self.data = data if is_dense else data._replace(X=np.zeros((0, 0), dtype=dtype))
-        self.work = make_workspace(trees, batch_size, data.Y.shape[1], n_columns if is_dense else 0)
-        # Where no group is thresholded none has to return, so no column needs a size.
-        column_size = np.zeros(trees.W.shape[0]) if column_size is None else column_size
-        self.active = make_active(offsets, trees.W.strides[0], column_size)
-        self.samples, self.moments = no_samples(dtype), no_moments(trees)
+class FixedRun:
+    """Training at a fixed support, on dense data."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.trees = task, task.trees
+        self.n_groups = len(task.offsets) - 1
+        self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], task.data.X.shape[1])
+        self.samples, self.moments = no_samples(task.trees.flat.dtype), no_moments(task.trees)
         self.shrinkage = 1.0
 
-    @property
-    def n_groups(self) -> int:
-        return int(self.active.n_alive[0])
-
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
+        """One pass over the rows."""
         loss, shrinkage = train_epoch(
-            self.trees, self.data, self.cells, self.functions, self.work, self.active, self.samples, self.moments, schedule,
-            order, self.batch_size, self.l2,
+            self.trees, self.task.data, self.task.functions, self.work, self.samples, self.moments, schedule, order,
+            self.task.batch_size, self.task.l2,
         )  # fmt: skip
         self.shrinkage *= shrinkage
         return float(loss)
@@ -260,80 +220,131 @@ class _FeatureSpaceSGD:
         """Weights are always up to date."""
 
     def snapshot(self) -> tuple[NDArray[np.intp], Trees]:
+        """All columns."""
         self.sync()
-        n_columns = int(self.active.n_alive[1])
-        return self.active.columns[:n_columns].copy(), self.trees.select(slice(n_columns))
+        return np.arange(len(self.trees.W)), self.trees.copy()
 
     def split_gradients(self) -> NDArray[Any]:
+        """Gradient with respect to every row's w.x + b."""
         # A step of size zero leaves the trees as they are and the gradient in the workspace.
         nothing = np.zeros(1)
-        self.epoch(Schedule(nothing, nothing, nothing), np.arange(self.batch_size))
+        self.epoch(Schedule(nothing, nothing, nothing), np.arange(self.task.batch_size))
         return self.work.D
 
 
-class _ThreadedSGD(_FeatureSpaceSGD):
+class SampleSpaceRun(FixedRun):
+    """Training at a fixed support of more columns than rows, dense or sparse."""
+
+    def __init__(self, task: Task) -> None:
+        X = self.X = task.data.X
+        gram = X @ X.T
+        Z = np.ascontiguousarray(X @ task.trees.W)
+        K = np.ascontiguousarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=Z.dtype)
+        # The kernel reads K in the place of X.
+        super().__init__(task._replace(data=task.data._replace(X=K)))
+        self.samples = Samples(Z, K, np.zeros_like(Z))
+
+    def sync(self) -> None:
+        """Form W."""
+        self.trees.W[:] *= self.trees.W.dtype.type(self.shrinkage)
+        self.trees.W[:] += self.X.T @ self.samples.A
+        self.samples.A[:] = 0
+        self.shrinkage = 1.0
+
+
+class ActiveRun:
+    """Training in which groups come and go."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.trees, X = task, task.trees, task.data.X
+        self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], self._columns_gathered(X))
+        sizes = largest_column_norms(X, task.batch_size)
+        self.active = make_active(task.offsets, task.trees.W.strides[0], sizes)
+
+    @staticmethod
+    def _columns_gathered(X: Any) -> int:
+        return int(X.shape[1])
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups that have weights."""
+        return int(self.active.n_alive[0])
+
+    def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
+        """One pass over the rows."""
+        task = self.task
+        return float(
+            train_active(
+                self.trees, task.data, task.functions, self.work, self.active, schedule, order, task.batch_size, task.l2
+            )
+        )
+
+    def sync(self) -> None:
+        """Weights are always up to date."""
+
+    def snapshot(self) -> tuple[NDArray[np.intp], Trees]:
+        """Columns of the groups that have weights."""
+        n_columns = int(self.active.n_alive[1])
+        return self.active.columns[:n_columns].copy(), self.trees.select(slice(n_columns))
+
+
+class CellsRun(ActiveRun):
+    """Training on sparse rows: none of them becomes dense."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        dtype = task.trees.flat.dtype
+        self.cells, self.moments = make_cells(task.data.X, dtype), no_moments(task.trees)
+        self.data = task.data._replace(X=np.zeros((0, 0), dtype=dtype))
+
+    @staticmethod
+    def _columns_gathered(X: Any) -> int:
+        return 0
+
+    def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
+        """One pass over the rows."""
+        loss = train_cells(
+            self.trees, self.data, self.cells, self.task.functions, self.work, self.active, self.moments, schedule, order,
+            self.task.batch_size, self.task.l2,
+        )  # fmt: skip
+        return float(loss)
+
+
+class ThreadedRun(ActiveRun):
     """The same steps, bit for bit, with large products shared by threads.
 
     Steps are driven from here and not by one compiled call: that costs some microseconds a step, which do not count beside
     products of milliseconds, and no thread spins while there is nothing to share.
     """
 
-    def __init__(self, n_threads: int, *args: Any) -> None:
-        super().__init__(*args)
-        self.n_threads = n_threads
-
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
-        if self._count_pieces(self.batch_size) <= 1:
+        """One pass over the rows."""
+        size = self.task.batch_size
+        if self._count_pieces(size) <= 1:
             return super().epoch(schedule, order)
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            return sum(
-                self._step(pool, order[i * self.batch_size : (i + 1) * self.batch_size], *numbers)
-                for i, numbers in enumerate(zip(*schedule, strict=True))
-            )
+        with ThreadPoolExecutor(self.task.n_threads) as pool:
+            steps = enumerate(zip(*schedule, strict=True))
+            return sum(self._step(pool, order[i * size : (i + 1) * size], *numbers) for i, numbers in steps)
 
     def _count_pieces(self, n_rows: int) -> int:
-        return int(count_pieces(n_rows, self.trees, self.cells, self.active))
+        return int(count_pieces.py_func(n_rows, self.active.n_alive[1], self.trees.W.shape[1]))
 
     def _step(self, pool: Executor, rows: NDArray[np.intp], eta: float, hard: float, soft: float) -> float:
-        trees, data, cells, active, work, n = self.trees, self.data, self.cells, self.active, self.work, len(rows)
-        shrink = 1 - 2 * eta * self.l2 / trees.W.shape[1]
-        gather_batch(trees, data, cells, active, work, rows)
+        trees, data, active, work, n = self.trees, self.task.data, self.active, self.work, len(rows)
+        n_threads, shrink = self.task.n_threads, 1 - 2 * eta * self.task.l2 / trees.W.shape[1]
+        in_threads.gather_batch(trees, data, active, work, rows)
         n_pieces = self._count_pieces(n)
-        list(pool.map(lambda piece: add_scores(piece, n_pieces, n, trees, active, work), range(n_pieces)))
-        loss = middle_of_step(trees, data, self.functions, work, rows, eta)
-        n_blocks = begin_step(trees, data, cells, active, work, rows, shrink, eta, max(hard, soft))
+        list(pool.map(lambda piece: in_threads.add_scores(piece, n_pieces, n, trees, active, work), range(n_pieces)))
+        loss = in_threads.middle_of_step(trees, data, self.task.functions, work, rows, eta)
+        n_blocks = in_threads.begin_step(trees, data, active, work, rows, eta, max(hard, soft))
 
         def step(share: int) -> None:
-            first, end = share * n_blocks // self.n_threads, (share + 1) * n_blocks // self.n_threads
-            step_on_blocks(first, end, n, trees, cells, active, work, shrink, eta, hard, soft)
+            first, end = share * n_blocks // n_threads, (share + 1) * n_blocks // n_threads
+            in_threads.step_on_blocks(first, end, n, trees, active, work, shrink, eta, hard, soft)
 
-        list(pool.map(step, range(self.n_threads)))
-        if hard > 0 or soft > 0:
-            drop_dead(active, trees.W)
+        list(pool.map(step, range(n_threads)))
+        in_threads.drop_dead(active, trees.W)
         return float(loss)
-
-
-class _FeatureSpaceAdam(_FeatureSpaceSGD):
-    def __init__(self, trees: Trees, *args: Any) -> None:
-        super().__init__(trees, *args)
-        self.moments = make_moments(trees)
-
-
-class _SampleSpaceSGD(_FeatureSpaceSGD):
-    def __init__(self, trees: Trees, data: Data, *args: Any) -> None:
-        self.X = data.X
-        gram = data.X @ data.X.T
-        Z = np.ascontiguousarray(data.X @ trees.W)
-        K = np.ascontiguousarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=Z.dtype)
-        # The kernel reads K in the place of X.
-        super().__init__(trees, data._replace(X=K), *args)
-        self.samples = Samples(Z, K, np.zeros_like(Z))
-
-    def sync(self) -> None:
-        self.trees.W[:] *= self.trees.W.dtype.type(self.shrinkage)
-        self.trees.W[:] += self.X.T @ self.samples.A
-        self.samples.A[:] = 0
-        self.shrinkage = 1.0
 
 
 def largest_column_norms(X: Any, batch_size: int) -> NDArray[np.float64]:

@@ -33,7 +33,7 @@ from skinnytrees.kernels.state import (
     view_trees,
 )
 from skinnytrees.losses import Loss, evaluate_loss
-from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
+from skinnytrees.optimizers import Adam, Constant, FixedRun, FixedSupportSGD, OneCycle, Optimizer, RateSchedule, Task
 from skinnytrees.threads import side_by_side
 from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, run_epochs
 
@@ -210,8 +210,8 @@ class Trainer:
 
     def split_gradients(self, trees: Trees, data: Data) -> NDArray[Any]:
         """Gradient of the mean loss with respect to every row's w.x + b at every split."""
-        run = FixedSupportSGD().begin(trees, data, self.functions, np.array([0, trees.W.shape[0]]), len(data.Y), 0.0)
-        return run.split_gradients()
+        task = Task(trees, data, self.functions, np.array([0, trees.W.shape[0]]), len(data.Y), 0.0)
+        return FixedRun(task).split_gradients()
 
     def row_losses(self, trees: Trees, data: Data) -> NDArray[np.float64]:
         """Loss of every row."""

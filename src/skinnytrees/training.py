@@ -19,7 +19,7 @@ from skinnytrees.kernels.compilation import compilation_notice
 from skinnytrees.kernels.epoch import evaluate_scores
 from skinnytrees.kernels.state import Data, Functions, Schedule, Trees, make_workspace
 from skinnytrees.losses import Loss, evaluate_loss
-from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule, Run
+from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule, Run, Task
 from skinnytrees.penalties import NoPenalty, Penalty
 from skinnytrees.progress import progress_bar
 from skinnytrees.threads import one_blas_thread
@@ -140,7 +140,8 @@ def run_epochs(
     batch_size = min(settings.batch_size, n_rows)
     steps_an_epoch = math.ceil(n_rows / batch_size)
     functions = settings.functions(trees.flat.dtype)
-    run = settings.optimizer.begin(trees, data, functions, offsets, batch_size, settings.l2, settings.n_threads)
+    task = Task(trees, data, functions, offsets, batch_size, float(settings.l2), settings.n_threads)
+    run = settings.optimizer.begin(task)
     for epoch in range(settings.n_epochs):
         step = np.arange(epoch * steps_an_epoch + 1, (epoch + 1) * steps_an_epoch + 1)
         eta = settings.schedule.rates(step, settings.n_epochs * steps_an_epoch, settings.learning_rate)

@@ -1,24 +1,34 @@
 """One epoch in one compiled call (paper, Algorithm 1), and the evaluation of an ensemble.
 
-There is one epoch for all ways to train, because each would compile the routing again. Whether it works in feature space
-or in sample space, and whether steps are plain or Adam's, is told by what it is given: samples or none, memory or none.
+There are three epochs: ``train_epoch`` for a fixed support, ``train_active`` where groups come and go, ``train_cells`` for
+sparse rows. A fit uses one of them, and compiles no more than that. Within one, the way to train is told by what it is
+given: samples or none, Adam's memory or none.
 """
 
 from math import sqrt
 
+from skinnytrees.kernels.active_set import (
+    add_cells_product,
+    add_scores,
+    admit,
+    begin_step,
+    count_pieces,
+    drop_dead,
+    gather_batch,
+    step_on_blocks,
+    step_on_cells,
+    threshold_groups,
+)
 from skinnytrees.kernels.blas import add_product, add_product_ta, add_product_tb
 from skinnytrees.kernels.compilation import kernel, part, pointer
-from skinnytrees.kernels.copying import copy_rows, gather_rows
-from skinnytrees.kernels.feature_space import feature_scores, feature_step, step_on_cells
+from skinnytrees.kernels.copying import copy_rows, gather_rows, repeat_row
 from skinnytrees.kernels.routing import ascend, descend
 from skinnytrees.kernels.sample_space import sample_scores, sample_step
 
 
 @kernel
-def train_epoch(  # type: ignore[no-untyped-def]
-    trees, data, cells, functions, work, active, samples, moments, schedule, order, batch_size, l2
-):
-    """Train on the rows in ``order``.
+def train_epoch(trees, data, functions, work, samples, moments, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
+    """Train at a fixed support on the rows in ``order``.
 
     Returns the summed loss of all rows, each as its batch saw it, and the factor by which W0 shrank (in sample space).
     """
@@ -28,65 +38,110 @@ def train_epoch(  # type: ignore[no-untyped-def]
     for step in range(schedule.eta.shape[0]):
         rows = order[step * batch_size : (step + 1) * batch_size]
         n = rows.shape[0]
-        gather_targets(data, rows, work)
         if samples.K.shape[0] > 0:
             sample_scores(trees, samples, work, rows)
         else:
-            feature_scores(trees, data, cells, active, work, rows)
-        loss += route_batch(trees, functions, work, n)
+            gather_rows(data.X, rows, work.X)
+            repeat_row(trees.b, work.S[:n])
+            add_product(number(1), work.X[:n], trees.W, number(1), work.S[:n])
+        loss += route_batch(trees, data, functions, work, rows)
         eta = schedule.eta[step]
         shrink = 1 - 2 * eta * l2 / n_splits
         if moments.first.shape[0] > 0:
-            gradient = moments.gradient
-            if cells.starts.shape[0] > 0:
-                step_on_cells(cells, rows, active, gradient.W, work.D, 0.0, -1.0)
-            else:
-                add_product_ta(number(1), work.X[:n], work.D[:n], number(0), gradient.W)
-            gradient.b.fill(0)
-            subtract_column_sums(number(-1), work.D[:n], gradient.b)
-            add_product_ta(number(1), work.reach[:n, n_splits:], work.G[:n], number(0), gradient.O)
-            _adam_step(trees, gradient.flat, moments, eta, number(2 * l2 / n_splits))
+            add_product_ta(number(1), work.X[:n], work.D[:n], number(0), moments.gradient.W)
+            adam_step(trees, work, moments, n, eta, l2)
             continue
         step_on_leaves_and_biases(trees, work, n, eta)
         if samples.K.shape[0] > 0:
             sample_step(samples, work, rows, shrink, eta)
             shrinkage *= shrink
         else:
-            hard, soft = schedule.hard[step], schedule.soft[step]
-            feature_step(trees, data, cells, active, work, rows, shrink, eta, hard, soft)
+            add_product_ta(number(-eta), work.X[:n], work.D[:n], number(shrink), trees.W)
     return loss, shrinkage
 
 
 @kernel
-def middle_of_step(trees, data, functions, work, rows, eta):  # type: ignore[no-untyped-def]
-    """What lies between the two products with the data, for steps that are not driven by ``train_epoch``; the loss."""
-    gather_targets(data, rows, work)
-    loss = route_batch(trees, functions, work, rows.shape[0])
-    step_on_leaves_and_biases(trees, work, rows.shape[0], eta)
+def train_active(trees, data, functions, work, active, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
+    """Train on the rows in ``order`` with a threshold after every step; the summed loss."""
+    loss = 0.0
+    for step in range(schedule.eta.shape[0]):
+        rows = order[step * batch_size : (step + 1) * batch_size]
+        n = rows.shape[0]
+        gather_batch(trees, data, active, work, rows)
+        n_pieces = count_pieces(n, active.n_alive[1], trees.W.shape[1])
+        for piece in range(n_pieces):
+            add_scores(piece, n_pieces, n, trees, active, work)
+        eta, hard, soft = schedule.eta[step], schedule.hard[step], schedule.soft[step]
+        loss += middle_of_step(trees, data, functions, work, rows, eta)
+        shrink = 1 - 2 * eta * l2 / trees.b.shape[0]
+        n_blocks = begin_step(trees, data, active, work, rows, eta, max(hard, soft))
+        step_on_blocks(0, n_blocks, n, trees, active, work, shrink, eta, hard, soft)
+        drop_dead(active, trees.W)
     return loss
 
 
 @kernel
-def gather_targets(data, rows, work):  # type: ignore[no-untyped-def]
-    """The batch's targets and weights."""
-    gather_rows(data.Y, rows, work.Y)
-    for i in range(rows.shape[0]):
-        work.weight[i] = data.weight[rows[i]]
+def train_cells(trees, data, cells, functions, work, active, moments, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
+    """The same on sparse rows, or, given Adam's memory, steps of Adam without thresholds."""
+    loss = 0.0
+    for step in range(schedule.eta.shape[0]):
+        rows = order[step * batch_size : (step + 1) * batch_size]
+        n = rows.shape[0]
+        repeat_row(trees.b, work.S[:n])
+        add_cells_product(cells, rows, active.place, trees.W, work.S)
+        loss += route_batch(trees, data, functions, work, rows)
+        eta, hard, soft = schedule.eta[step], schedule.hard[step], schedule.soft[step]
+        shrink = 1 - 2 * eta * l2 / trees.b.shape[0]
+        use_adam = moments.first.shape[0] > 0
+        if use_adam:
+            W, shrink, rate = moments.gradient.W, 0.0, -1.0
+        else:
+            W, rate = trees.W, eta
+            admit(active, W, work.D[:n], eta, max(hard, soft))
+        step_on_cells(cells, rows, active.place, active.n_alive[1], W, work.D, shrink, rate)
+        if use_adam:
+            adam_step(trees, work, moments, n, eta, l2)
+        else:
+            step_on_leaves_and_biases(trees, work, n, eta)
+            threshold_groups(W, active.starts, 0, active.n_alive[0], hard, soft, active.kept)
+            drop_dead(active, W)
+    return loss
 
 
-@kernel
+@part
+def middle_of_step(trees, data, functions, work, rows, eta):  # type: ignore[no-untyped-def]
+    """What lies between the two products with the data, for steps that no epoch drives; the loss."""
+    loss = route_batch(trees, data, functions, work, rows)
+    step_on_leaves_and_biases(trees, work, rows.shape[0], eta)
+    return loss
+
+
+@part
 def step_on_leaves_and_biases(trees, work, n, eta):  # type: ignore[no-untyped-def]
     """Plain gradient steps on what has no penalty."""
     number = trees.b.dtype.type
-    leaves = work.reach[:n, trees.b.shape[0] :]
-    add_product_ta(number(-eta), leaves, work.G[:n], number(1), trees.O)
+    add_product_ta(number(-eta), work.reach[:n, trees.b.shape[0] :], work.G[:n], number(1), trees.O)
     subtract_column_sums(number(eta), work.D[:n], trees.b)
 
 
 @part
-def route_batch(trees, functions, work, n):  # type: ignore[no-untyped-def]
-    """The part of a step that lies between the two products with the data: needs w.x + b in work.S."""
+def adam_step(trees, work, moments, n, eta, l2):  # type: ignore[no-untyped-def]
+    """One step of Adam; the gradient of W is already there."""
+    number = trees.b.dtype.type
+    gradient, n_splits = moments.gradient, trees.b.shape[0]
+    for j in range(n_splits):
+        gradient.b[j] = 0
+    subtract_column_sums(number(-1), work.D[:n], gradient.b)
+    add_product_ta(number(1), work.reach[:n, n_splits:], work.G[:n], number(0), gradient.O)
+    _adam_step(trees, gradient.flat, moments, eta, number(2 * l2 / n_splits))
+
+
+@part
+def route_batch(trees, data, functions, work, rows):  # type: ignore[no-untyped-def]
+    """From w.x + b in work.S to the gradients work.D and work.G; the batch's summed loss."""
     number = trees.W.dtype.type
+    n = rows.shape[0]
+    gather_rows(data.Y, rows, work.Y)
     S, reach, value, G = work.S[:n], work.reach[:n], work.value[:n], work.G[:n]
     n_trees = trees.O.shape[0] - trees.W.shape[1]  # a perfect tree has one leaf more than it has split nodes
     leaves_at = trees.W.shape[1]
@@ -97,9 +152,10 @@ def route_batch(trees, functions, work, n):  # type: ignore[no-untyped-def]
     )  # fmt: skip
     loss = 0.0
     for i in range(n):
-        loss += work.weight[i] * work.row_loss[i]
+        weight = data.weight[rows[i]]
+        loss += weight * work.row_loss[i]
         for c in range(G.shape[1]):
-            G[i, c] *= work.weight[i] * number(1 / n)
+            G[i, c] *= weight * number(1 / n)
     add_product_tb(number(1), G, trees.O, number(0), value[:, leaves_at:])
     ascend(S, reach, work.alive, n_trees, value, work.D[:n])
     return loss

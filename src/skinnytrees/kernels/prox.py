@@ -21,7 +21,10 @@ def threshold_group(rows, hard, soft):  # type: ignore[no-untyped-def]
         squares += partial
     norm = sqrt(squares)
     if norm <= hard or norm <= soft:
-        rows.fill(0)
+        for k in range(rows.shape[0]):
+            row = rows[k]
+            for j in range(row.shape[0]):
+                row[j] = 0
         return False
     if soft > 0:
         factor = rows.dtype.type(1 - soft / norm)

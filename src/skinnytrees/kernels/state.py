@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 # About what the second-level cache holds, so that a block of W is thresholded before it leaves the cache.
 _BLOCK_BYTES = 256 * 1024
@@ -87,7 +86,7 @@ class Functions(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """A sparse X: row i has ``values[starts[i]:starts[i + 1]]`` in its ``columns``; all empty where X is dense."""
+    """A sparse X: row i has ``values[starts[i]:starts[i + 1]]`` in its ``columns``."""
 
     starts: NDArray[np.int64]
     columns: NDArray[np.int64]
@@ -95,20 +94,18 @@ class Cells(NamedTuple):
 
 
 def make_cells(X: Any, dtype: Any) -> Cells:
-    """See a CSR matrix as cells; none for a dense array."""
-    if not sparse.issparse(X):
-        return Cells(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=dtype))
+    """See a CSR matrix as cells."""
     return Cells(X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(dtype, copy=False))
 
 
 class Active(NamedTuple):
     """Groups that have weights. Their rows of W are packed at its top, in the order in which they came.
 
-    ``n_alive`` holds the number of such groups, of their columns, and whether the packing was ever changed. The i-th of
-    them is ``groups[i]`` with the packed rows ``starts[i]`` to ``starts[i + 1]``; ``columns`` tells the design column of
-    a packed row, ``place`` the packed row of a design column or -1. Design columns ``offsets[g]`` to ``offsets[g + 1]``
-    make up group g, in or out. ``size[g]`` is the largest norm that the group's columns can have in a batch, and
-    ``by_size`` lists the groups by falling size. ``kept`` and ``blocks`` are room for a step.
+    ``n_alive`` holds the number of such groups and of their columns. The i-th of them is ``groups[i]`` with the packed
+    rows ``starts[i]`` to ``starts[i + 1]``; ``columns`` tells the design column of a packed row, ``place`` the packed row
+    of a design column or -1. Design columns ``offsets[g]`` to ``offsets[g + 1]`` make up group g, in or out. ``size[g]``
+    is the largest norm that the group's columns can have in a batch, and ``by_size`` lists the groups by falling size.
+    ``kept`` and ``blocks`` are room for a step.
     """
 
     offsets: NDArray[np.intp]
@@ -135,7 +132,7 @@ def make_active(offsets: NDArray[np.intp], bytes_a_column: int, column_size: NDA
         starts=offsets.copy(),
         columns=np.arange(n_columns),
         place=np.arange(n_columns),
-        n_alive=np.array([n_groups, n_columns, 0], dtype=np.intp),
+        n_alive=np.array([n_groups, n_columns], dtype=np.intp),
         size=size,
         by_size=np.argsort(-size, kind="stable"),
         kept=np.ones(n_groups, dtype=np.bool_),
@@ -199,7 +196,6 @@ class Workspace(NamedTuple):
 
     X: NDArray[Any]
     Y: NDArray[Any]
-    weight: NDArray[Any]
     S: NDArray[Any]
     D: NDArray[Any]
     reach: NDArray[Any]
@@ -223,7 +219,6 @@ def make_workspace(trees: Trees, n_rows: int, target_width: int, n_columns: int 
     return Workspace(
         X=room(trees.W.shape[0] if n_columns is None else n_columns),
         Y=room(target_width),
-        weight=np.zeros(n_rows, dtype=dtype),
         S=room(n_splits),
         D=room(n_splits),
         reach=room(n_places),
