@@ -113,11 +113,10 @@ def problem_with_signal(case: Case) -> tuple[Trees, Data]:
 
 
 def our_fit(start: Trees, data: Data, settings: TrainingSettings, n_threads: int) -> Fit:
-    trees = start.copy()
-    with ours_with_threads(n_threads):
-        started = time.perf_counter()
-        train(trees, data, np.arange(len(trees.W) + 1), settings, np.random.default_rng(1))
-        seconds = time.perf_counter() - started
+    trees, settings = start.copy(), ours_with_threads(settings, n_threads)
+    started = time.perf_counter()
+    train(trees, data, np.arange(len(trees.W) + 1), settings, np.random.default_rng(1))
+    seconds = time.perf_counter() - started
     return Fit(seconds, np.flatnonzero(trees.W.any(axis=1)), settings.n_epochs)
 
 
