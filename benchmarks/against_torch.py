@@ -1,0 +1,137 @@
+"""Training beside the same algorithm in plain PyTorch (``torch_port.py``; a test holds that both give the same weights).
+
+``python -m benchmarks.against_torch``: milliseconds of a dense step in every case of ``speed.py``, then one fit with an
+annealed group l0 penalty, from 20,000 features down to about 1 %. Same data, start, batches and number of threads on both
+sides, both in one run, float32; of the steps the minimum of repeats. Needs torch.
+"""
+
+import argparse
+import time
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks import torch_port
+from benchmarks.speed import (
+    CASE_HEADER,
+    CASES,
+    DENSE_STEPS,
+    THREADS,
+    Case,
+    best_seconds,
+    ours_with_threads,
+    random_problem,
+    step_seconds,
+)
+from skinnytrees.kernels.state import Data, Trees
+from skinnytrees.penalties import GroupL0
+from skinnytrees.training import TrainingSettings, train
+
+N_SIGNAL = 20
+# Found by trial: all groups stay for the first third of the steps, then most go within a few epochs.
+ANNEALED_FIT = replace(DENSE_STEPS, n_epochs=150, learning_rate=1.0, penalty=GroupL0(0.05, rate=0.01))
+# A fit in torch that takes longer is stopped after the epoch that it is in; the rest is extrapolated.
+PATIENCE_SECONDS = 600.0
+
+
+class Fit(NamedTuple):
+    """What a fit took, and the columns that it kept."""
+
+    seconds: float
+    support: np.ndarray
+    n_epochs_run: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small cases, to try the program")
+    quick = parser.parse_args().quick
+    for n_threads in THREADS:
+        compare_steps(n_threads, quick)
+    for n_threads in THREADS:
+        compare_fits(n_threads, quick)
+
+
+# ------------------------------------------------------------------------------------------------ dense steps
+
+
+def compare_steps(n_threads: int, quick: bool) -> None:
+    print(f"\na dense step, threads on both sides: {n_threads}")
+    print(CASE_HEADER + "    ours ms   torch ms  torch/ours")
+    for name, case in CASES.items():
+        case = case.quick() if quick else case
+        ours, theirs = step_seconds(case, n_threads), torch_step_seconds(case, n_threads)
+        print(f"{name} {case} {ours * 1e3:>10.3f} {theirs * 1e3:>10.3f} {theirs / ours:>11.2f}", flush=True)
+
+
+def torch_step_seconds(case: Case, n_threads: int) -> float:
+    """The twin of ``speed.step_seconds``."""
+    torch.set_num_threads(n_threads)
+    rng = np.random.default_rng(0)
+    trees, data = random_problem(case, rng)
+    settings = replace(DENSE_STEPS, batch_size=case.batch_size)
+    model = torch_port.SoftTrees(trees, settings.activation)
+    epochs = torch_port.run_epochs(model, *as_tensors(data), settings, rng)
+    return best_seconds(lambda: next(epochs), case.repeats) / case.steps_an_epoch
+
+
+def as_tensors(data: Data) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(data.X), torch.from_numpy(data.Y[:, 0]).long()
+
+
+# ------------------------------------------------------------------------------------------------ an annealed fit
+
+
+def compare_fits(n_threads: int, quick: bool) -> None:
+    case, settings = CASES["C"], replace(ANNEALED_FIT, batch_size=CASES["C"].batch_size)
+    if quick:
+        case, settings = case.quick(), replace(settings, n_epochs=10)
+    trees, data = problem_with_signal(case)
+    theirs = torch_fit(trees, data, settings, n_threads)
+    ours = our_fit(trees, data, settings, n_threads)
+    print(f"\na fit of case C with {settings.penalty}, threads on both sides: {n_threads}")
+    print(f"{case.n_columns} features, {N_SIGNAL} of them with signal; {settings.n_epochs} epochs")
+    for name, fit in (("ours", ours), ("torch", theirs)):
+        found = np.count_nonzero(fit.support < N_SIGNAL)
+        print(f"{name:>5} {fit.seconds:>8.2f} s, {len(fit.support)} features left, {found} of them with signal")
+    n_common = len(np.intersect1d(ours.support, theirs.support))
+    print(f"torch/ours {theirs.seconds / ours.seconds:.2f}; {n_common} features left on both sides", flush=True)
+    if theirs.n_epochs_run < settings.n_epochs:
+        print(
+            f"torch was stopped after {theirs.n_epochs_run} epochs; its seconds are extrapolated from those", flush=True
+        )
+
+
+def problem_with_signal(case: Case) -> tuple[Trees, Data]:
+    """Two classes whose means differ by one standard deviation in the first columns."""
+    trees, data = random_problem(case, np.random.default_rng(0))
+    data.X[:, :N_SIGNAL] += data.Y - 0.5
+    return trees, data
+
+
+def our_fit(start: Trees, data: Data, settings: TrainingSettings, n_threads: int) -> Fit:
+    trees, settings = start.copy(), ours_with_threads(settings, n_threads)
+    started = time.perf_counter()
+    train(trees, data, np.arange(len(trees.W) + 1), settings, np.random.default_rng(1))
+    seconds = time.perf_counter() - started
+    return Fit(seconds, np.flatnonzero(trees.W.any(axis=1)), settings.n_epochs)
+
+
+def torch_fit(start: Trees, data: Data, settings: TrainingSettings, n_threads: int) -> Fit:
+    torch.set_num_threads(n_threads)
+    model, (X, y) = torch_port.SoftTrees(start, settings.activation), as_tensors(data)
+    n_epochs_run, started = 0, time.perf_counter()
+    for _ in torch_port.run_epochs(model, X, y, settings, np.random.default_rng(1)):
+        n_epochs_run += 1
+        seconds = time.perf_counter() - started
+        if seconds > PATIENCE_SECONDS:
+            break
+    support = model.W.detach().any(dim=1).nonzero()[:, 0].numpy()
+    return Fit(seconds * settings.n_epochs / n_epochs_run, support, n_epochs_run)
+
+
+if __name__ == "__main__":
+    main()
