@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.against_torch``: milliseconds of a dense step in every case of ``speed.py``, then one fit with an
 annealed group l0 penalty, from 20,000 features down to about 1 %. Same data, start, batches and number of threads on both
-sides, both in one run, float32; of the steps the minimum of repeats. Needs torch.
+sides, both in one run, float32; of the steps the minimum of repeats. The port is measured as one writes it first, and
+tuned to what torch does fastest. Needs torch.
 """
 
 import argparse
@@ -31,8 +32,8 @@ from skinnytrees.penalties import GroupL0
 from skinnytrees.training import TrainingSettings, train
 
 N_SIGNAL = 20
-# Found by trial: all groups stay for the first third of the steps, then most go within a few epochs.
-ANNEALED_FIT = replace(DENSE_STEPS, n_epochs=150, learning_rate=1.0, penalty=GroupL0(0.05, rate=0.01))
+# Found by trial: the penalty is at its full strength after a tenth of the steps, and about 1 % of the features are left.
+ANNEALED_FIT = replace(DENSE_STEPS, n_epochs=300, learning_rate=1.0, penalty=GroupL0(0.045, rate=0.05))
 # A fit in torch that takes longer is stopped after the epoch that it is in; the rest is extrapolated.
 PATIENCE_SECONDS = 600.0
 
@@ -59,22 +60,24 @@ def main() -> None:
 
 
 def compare_steps(n_threads: int, quick: bool) -> None:
-    print(f"\na dense step, threads on both sides: {n_threads}")
-    print(CASE_HEADER + "    ours ms   torch ms  torch/ours")
+    print(f"\na dense step, threads on all sides: {n_threads}")
+    print(CASE_HEADER + "    ours ms   torch ms  torch/ours  tuned torch ms  tuned/ours")
     for name, case in CASES.items():
         case = case.quick() if quick else case
-        ours, theirs = step_seconds(case, n_threads), torch_step_seconds(case, n_threads)
-        print(f"{name} {case} {ours * 1e3:>10.3f} {theirs * 1e3:>10.3f} {theirs / ours:>11.2f}", flush=True)
+        ours = step_seconds(case, n_threads)
+        plain, tuned = (torch_step_seconds(case, n_threads, tuned) for tuned in (False, True))
+        print(f"{name} {case} {ours * 1e3:>10.3f} {plain * 1e3:>10.3f} {plain / ours:>11.2f} {tuned * 1e3:>15.3f}"
+              f" {tuned / ours:>11.2f}", flush=True)  # fmt: skip
 
 
-def torch_step_seconds(case: Case, n_threads: int) -> float:
+def torch_step_seconds(case: Case, n_threads: int, tuned: bool) -> float:
     """The twin of ``speed.step_seconds``."""
     torch.set_num_threads(n_threads)
     rng = np.random.default_rng(0)
     trees, data = random_problem(case, rng)
     settings = replace(DENSE_STEPS, batch_size=case.batch_size)
     model = torch_port.SoftTrees(trees, settings.activation)
-    epochs = torch_port.run_epochs(model, *as_tensors(data), settings, rng)
+    epochs = torch_port.run_epochs(model, *as_tensors(data), settings, rng, tuned)
     return best_seconds(lambda: next(epochs), case.repeats) / case.steps_an_epoch
 
 
@@ -90,9 +93,9 @@ def compare_fits(n_threads: int, quick: bool) -> None:
     if quick:
         case, settings = case.quick(), replace(settings, n_epochs=10)
     trees, data = problem_with_signal(case)
-    theirs = torch_fit(trees, data, settings, n_threads)
     ours = our_fit(trees, data, settings, n_threads)
-    print(f"\na fit of case C with {settings.penalty}, threads on both sides: {n_threads}")
+    theirs = torch_fit(trees, data, settings, n_threads)
+    print(f"\na fit of case C with {settings.penalty}, threads on both sides: {n_threads}; torch in its tuned form")
     print(f"{case.n_columns} features, {N_SIGNAL} of them with signal; {settings.n_epochs} epochs")
     for name, fit in (("ours", ours), ("torch", theirs)):
         found = np.count_nonzero(fit.support < N_SIGNAL)
@@ -124,7 +127,7 @@ def torch_fit(start: Trees, data: Data, settings: TrainingSettings, n_threads: i
     torch.set_num_threads(n_threads)
     model, (X, y) = torch_port.SoftTrees(start, settings.activation), as_tensors(data)
     n_epochs_run, started = 0, time.perf_counter()
-    for _ in torch_port.run_epochs(model, X, y, settings, np.random.default_rng(1)):
+    for _ in torch_port.run_epochs(model, X, y, settings, np.random.default_rng(1), tuned=True):
         n_epochs_run += 1
         seconds = time.perf_counter() - started
         if seconds > PATIENCE_SECONDS:

@@ -42,7 +42,9 @@ def train_both_and_compare(trees, data, activation, penalty) -> list[int]:
     )
     port = torch_port.SoftTrees(trees, activation)
     X, y = torch.from_numpy(data.X), torch.from_numpy(data.Y[:, 0]).long()
-    losses, n_features = zip(*torch_port.run_epochs(port, X, y, settings, np.random.default_rng(0)), strict=True)
+    tuned = isinstance(activation, Sigmoid)  # both forms of the port take their turn
+    theirs = torch_port.run_epochs(port, X, y, settings, np.random.default_rng(0), tuned)
+    losses, n_features = zip(*theirs, strict=True)
     reports = train(trees, data, single_columns(N_COLUMNS), settings, np.random.default_rng(0))
 
     rounding = ROUNDING[str(trees.flat.dtype)]
