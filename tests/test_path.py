@@ -754,3 +754,29 @@ def test_averaged_copies_predict_the_mean_of_the_copies():
     copies = [trainer.start(data, 2, recipe, stream)[0] for _ in range(3)]
     mean = np.mean([predict(Ensemble.of(copy), data.X, Sigmoid()) for copy in copies], axis=0)
     np.testing.assert_allclose(predict(Ensemble.of(whole), data.X, Sigmoid()), mean, atol=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------ very many rows
+
+
+def test_sparse_table_of_many_rows_stays_sparse_and_selects_as_in_sample_space(monkeypatch):
+    """Neither the products between all rows nor the dense table are formed where they would be too large."""
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((300, 400), density=0.05, format="csr", random_state=1, data_sampler=rng.standard_normal)
+    y = np.asarray(X[:, [1, 2]].sum(axis=1)).ravel() > 0
+    expected = SkinnyTreesClassifier(20, random_state=0).fit(X, y)
+    monkeypatch.setattr("skinnytrees.optimizers._SAMPLE_SPACE_ROWS", 10)
+    monkeypatch.setattr("skinnytrees.path._MOST_DENSE_CELLS", 0)
+    model = SkinnyTreesClassifier(20, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.path_.supports[3], expected.path_.supports[3])
+    assert 1 <= model.n_features_selected_ <= 20
+    assert model.score(X, y) > 0.8
+
+
+def test_many_categories_are_pruned_without_a_linear_prediction(monkeypatch):
+    monkeypatch.setattr("skinnytrees.elimination._MOST_FILLED_IN", 5)
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, size=(600, 6)).astype(float)
+    y = (X[:, 2] == 1) ^ (rng.random(600) < 0.05)
+    model = SkinnyTreesClassifier(2, categorical_features=list(range(6)), random_state=0).fit(X, y)
+    assert model.support_[2]

@@ -12,9 +12,11 @@ sees that: which way is better is for held-out rows to say.
 """
 
 import heapq
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from skinnytrees.kernels.epoch import loss_without
 from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace
@@ -25,6 +27,8 @@ _PIECE = 64
 # Ridge of the linear prediction, relative to a column's variance: keeps the coefficients small where columns are
 # nearly dependent.
 _RIDGE = 0.01
+# With more columns than this (categories have many), the linear prediction would take longer than all training.
+_MOST_FILLED_IN = 1000
 
 
 class Elimination:
@@ -34,15 +38,16 @@ class Elimination:
         self, trees: Trees, data: Data, offsets: NDArray[np.intp], functions: Functions, fill_in: bool
     ) -> None:
         step = -(-len(data.Y) // _COST_ROWS)
-        self.rows = Data(*(np.ascontiguousarray(part[::step]) for part in data))
+        X: Any = data.X[::step]
+        X = X.toarray() if sparse.issparse(X) else X
+        self.rows = Data(*(np.ascontiguousarray(part) for part in (X, data.Y[::step], data.weight[::step])))
         self.trees, self.functions = trees, functions
         self.offsets = offsets
-        self.mean = self.rows.X.mean(axis=0, dtype=np.float64)
-        self.centred = self.rows.X - self.mean.astype(np.float32)
-        covariance = (self.centred.T @ self.centred).astype(np.float64) / len(self.centred)
-        size = np.where(np.diagonal(covariance) > 0, np.diagonal(covariance), 1.0)
-        # A diagonal covariance says that no column predicts another: nothing is filled in.
-        self.precision = np.linalg.inv(covariance + _RIDGE * np.diag(size)) if fill_in else np.diag(1 / size)
+        self.mean = X.mean(axis=0, dtype=np.float64)
+        self.centred = X - self.mean.astype(np.float32)
+        # Without a precision matrix, no column is taken to predict another.
+        fill_in = fill_in and X.shape[1] <= _MOST_FILLED_IN
+        self.precision = _precision(self.centred) if fill_in else None
         self.Z = self.rows.X @ trees.W + trees.b
         self.work = make_workspace(trees, _PIECE, data.Y.shape[1], 0)
         self.loss = self._loss(np.zeros((len(self.Z), 0), dtype=np.float32), slice(0, 0))
@@ -59,13 +64,19 @@ class Elimination:
         lost = self._residual(columns)
         self.loss = self._loss(lost, columns)
         self.Z -= lost @ W_group
+        self.trees.b[:] += (self.mean[columns] @ W_group).astype(self.trees.b.dtype)
+        if self.precision is not None:
+            self._fill_in(columns, W_group)
+        self.trees.W[columns] = 0
+
+    def _fill_in(self, columns: slice, W_group: NDArray[Any]) -> None:
         # x_group = mean_group + B (x_rest - mean_rest) + r with B = -P_rest,group P_group,group^-1, P the precision matrix.
+        assert self.precision is not None
         own = np.linalg.inv(self.precision[columns, columns])
         B = -self.precision[:, columns] @ own
         B[columns] = 0
         self.trees.W[:] += (B @ W_group).astype(self.trees.W.dtype)
-        self.trees.b[:] += ((self.mean[columns] - self.mean @ B) @ W_group).astype(self.trees.b.dtype)
-        self.trees.W[columns] = 0
+        self.trees.b[:] -= (self.mean @ B @ W_group).astype(self.trees.b.dtype)
         self.precision += B @ self.precision[columns]
         self.precision[columns] = 0
         self.precision[:, columns] = 0
@@ -75,6 +86,8 @@ class Elimination:
 
     def _residual(self, columns: slice) -> NDArray[np.float32]:
         """The part of the group's columns that the others cannot predict."""
+        if self.precision is None:
+            return np.ascontiguousarray(self.centred[:, columns])
         own = np.linalg.inv(self.precision[columns, columns])
         return np.ascontiguousarray(self.centred @ (self.precision[:, columns] @ own).astype(np.float32))
 
@@ -91,6 +104,12 @@ class Elimination:
                 self.rows.weight,
             )
         )
+
+
+def _precision(centred: NDArray[np.float32]) -> NDArray[np.float64]:
+    covariance = (centred.T @ centred).astype(np.float64) / len(centred)
+    size = np.where(np.diagonal(covariance) > 0, np.diagonal(covariance), 1.0)
+    return np.asarray(np.linalg.inv(covariance + _RIDGE * np.diag(size)), dtype=np.float64)
 
 
 def eliminate(

@@ -21,6 +21,7 @@ from skinnytrees.kernels.state import (
     Samples,
     Schedule,
     Trees,
+    Workspace,
     make_active,
     make_cells,
     make_moments,
@@ -28,6 +29,9 @@ from skinnytrees.kernels.state import (
     no_moments,
     no_samples,
 )
+
+# The matrix of all products between rows is worth its time and memory up to this many rows.
+_SAMPLE_SPACE_ROWS = 5000
 
 
 class RateSchedule(Protocol):
@@ -100,6 +104,7 @@ class Run(Protocol):
     """Training under way: it owns whatever an optimiser remembers."""
 
     trees: Trees
+    work: Workspace
 
     @property
     def n_groups(self) -> int:
@@ -159,7 +164,7 @@ class SGD:
 
 @dataclass(frozen=True)
 class FixedSupportSGD:
-    """Plain gradient steps without a threshold: in sample space where there are more columns than rows.
+    """Plain gradient steps without a threshold: in sample space where there are more columns than rows, and few rows.
 
     Examples
     --------
@@ -173,7 +178,9 @@ class FixedSupportSGD:
     def begin(self, task: Task) -> Run:
         """Prepare to train the task's trees in place."""
         n_rows, n_columns = task.data.X.shape
-        return SampleSpaceRun(task) if n_columns > n_rows else FixedRun(task)
+        if n_rows < n_columns and n_rows <= _SAMPLE_SPACE_ROWS:
+            return SampleSpaceRun(task)
+        return CellsRun(task) if sparse.issparse(task.data.X) else FixedRun(task)
 
 
 @dataclass(frozen=True)
@@ -223,13 +230,6 @@ class FixedRun:
         """All columns."""
         self.sync()
         return np.arange(len(self.trees.W)), self.trees.copy()
-
-    def split_gradients(self) -> NDArray[Any]:
-        """Gradient with respect to every row's w.x + b."""
-        # A step of size zero leaves the trees as they are and the gradient in the workspace.
-        nothing = np.zeros(1)
-        self.epoch(Schedule(nothing, nothing, nothing), np.arange(self.task.batch_size))
-        return self.work.D
 
 
 class SampleSpaceRun(FixedRun):
@@ -345,6 +345,16 @@ class ThreadedRun(ActiveRun):
         list(pool.map(step, range(n_threads)))
         in_threads.drop_dead(active, trees.W)
         return float(loss)
+
+
+def split_gradients(trees: Trees, data: Data, functions: Functions) -> NDArray[Any]:
+    """Gradient of the mean loss with respect to every row's w.x + b at every split."""
+    n_rows = len(data.Y)
+    run = FixedSupportSGD().begin(Task(trees, data, functions, np.array([0, len(trees.W)]), n_rows, 0.0))
+    # A step of size zero leaves the trees as they are and the gradient in the workspace.
+    nothing = np.zeros(1)
+    run.epoch(Schedule(nothing, nothing, nothing), np.arange(n_rows))
+    return run.work.D
 
 
 def largest_column_norms(X: Any, batch_size: int) -> NDArray[np.float64]:

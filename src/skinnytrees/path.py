@@ -33,7 +33,7 @@ from skinnytrees.kernels.state import (
     view_trees,
 )
 from skinnytrees.losses import Loss, evaluate_loss
-from skinnytrees.optimizers import Adam, Constant, FixedRun, FixedSupportSGD, OneCycle, Optimizer, RateSchedule, Task
+from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule, split_gradients
 from skinnytrees.threads import side_by_side
 from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, run_epochs
 
@@ -51,6 +51,8 @@ _SWAP_SHARE = 0.2
 _SWAP_ROUNDS = 12
 # A swap must bring the training loss down to this share of what it was: less may be noise.
 _SWAP_GAIN = 0.95
+# Sparse data of more cells than this stays sparse: dense, it would take 200 MB.
+_MOST_DENSE_CELLS = 50_000_000
 # A size counts as no worse than the best when its excess loss, paired over rows, is within this many standard errors.
 NOISE = 1.0
 
@@ -208,11 +210,6 @@ class Trainer:
             results.append((average(list(trees)), float(np.mean(losses))))
         return results
 
-    def split_gradients(self, trees: Trees, data: Data) -> NDArray[Any]:
-        """Gradient of the mean loss with respect to every row's w.x + b at every split."""
-        task = Task(trees, data, self.functions, np.array([0, trees.W.shape[0]]), len(data.Y), 0.0)
-        return FixedRun(task).split_gradients()
-
     def row_losses(self, trees: Trees, data: Data) -> NDArray[np.float64]:
         """Loss of every row."""
         F, functions = evaluate(trees, data.X, self.functions), self.functions
@@ -268,7 +265,7 @@ def swap(
     n_exchanged = max(1, len(point.groups) // 4)
     point = measured(point)
     for _ in range(_SWAP_ROUNDS):
-        pull = np.asarray(data.X.T @ trainer.split_gradients(point.trees, rows_of(point)))
+        pull = np.asarray(data.X.T @ split_gradients(point.trees, rows_of(point), trainer.functions))
         changed = exchange(point, pull, groups, n_exchanged)
         if changed is None:
             break
@@ -402,11 +399,12 @@ def average(copies: list[Trees]) -> Trees:
 
 
 def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
-    """Some columns; sparse data becomes dense when its columns are no more than its rows."""
+    """Some columns; sparse data becomes dense when its columns are no more than its rows and memory allows."""
     X = X[:, columns]
     if not sparse.issparse(X):
         return np.ascontiguousarray(X)
-    return X.tocsr() if X.shape[1] > X.shape[0] else np.ascontiguousarray(X.toarray())
+    fits = X.shape[1] <= X.shape[0] and X.shape[0] * X.shape[1] <= _MOST_DENSE_CELLS
+    return np.ascontiguousarray(X.toarray()) if fits else X.tocsr()
 
 
 def group_norms(trees: Trees, groups: Groups) -> NDArray[np.float64]:
