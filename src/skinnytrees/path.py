@@ -112,7 +112,8 @@ def path_rules(n_rows: int, **chosen: Any) -> PathRules:
     )
     prune = Recipe(50, 4, 0.03, max(0.3, ridge), epochs(20), **adam)
     prune_stage = Recipe(50, 4, 0.01, max(0.3, ridge), epochs(5), **{**adam, "schedule": OneCycle(warm_up=0.1)})
-    grown = _override(Recipe(100, 4, 0.04, ridge, epochs(30), **adam), chosen)
+    # The mean of two has a lower loss than one; two cores train them in the time of one.
+    grown = _override(Recipe(100, 4, 0.04, ridge, epochs(30), **adam, n_copies=2), chosen)
     averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=5), chosen)
     return PathRules(screen, screen_stage, prune, prune_stage, PRUNING_STARTS_AT if many else 0, grown, averaged)
 
