@@ -25,7 +25,7 @@ from skinnytrees.losses import Loss, Multinomial, TargetScale, as_columns, regre
 from skinnytrees.model import SoftTrees
 from skinnytrees.optimizers import OPTIMIZERS, SCHEDULES
 from skinnytrees.penalties import NoPenalty
-from skinnytrees.progress import ignore_report, print_report
+from skinnytrees.progress import Show, path_progress
 from skinnytrees.rows import Rows, merge_rows, split_rows
 from skinnytrees.tables import (
     Vocabulary,
@@ -103,7 +103,9 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         if isinstance(self.penalty, str):
             problem, budget = self._problem(training)
             everything = rows if X_val is None or held_out is None else training.join(held_out)
-            fitted = fit_path(problem, everything, training, held_out, self._path_settings(budget, given, rows), rng)
+            with path_progress(self.verbose) as show:
+                settings = self._path_settings(budget, given, rows, show)
+                fitted = fit_path(problem, everything, training, held_out, settings, rng)
             self.path_ = fitted.path
             self._adopt(fitted.model, fitted.reports)
         else:
@@ -113,9 +115,9 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
                 "cannot promise a number of features. Use penalty='path', or leave feature_budget out.",
             )
             problem, _ = self._problem(training)
-            settings = self._training_settings(problem.loss, problem.activation)
+            how = self._training_settings(problem.loss, problem.activation)
             n_trees, depth = self._setting("n_estimators"), self._setting("max_depth")
-            self._adopt(*fit_penalised(problem, training, held_out, settings, n_trees, depth, rng))
+            self._adopt(*fit_penalised(problem, training, held_out, how, n_trees, depth, rng))
 
     def _read_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Rows:
         X = self._read_table(X, reset)
@@ -212,7 +214,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         )
         return problem, budget
 
-    def _path_settings(self, budget: float, given: Rows, rows: Rows) -> PathSettings:
+    def _path_settings(self, budget: float, given: Rows, rows: Rows, show: Show) -> PathSettings:
         folds = None
         if self.cv is not None:
             # Folds that are given as row numbers speak of the rows as they were given; a number of folds does not.
@@ -232,7 +234,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
             folds=folds,
             final=final,
             callbacks=tuple(self.callbacks or ()),
-            show=print_report if self.verbose else ignore_report,
+            show=show,
         )
 
     def _budget(self, price: NDArray[np.float64], fixed: NDArray[np.bool_]) -> float:
