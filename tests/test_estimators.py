@@ -2,8 +2,10 @@
 
 import copy
 import functools
+import importlib.util
 import io
 import pickle
+import sys
 from dataclasses import dataclass
 
 import joblib
@@ -488,16 +490,56 @@ def test_interrupted_penalised_fit_keeps_the_last_epoch_and_says_so():
     assert_same_fit(model, classifier("group_l0", max_epochs=5).fit(X, y), X)
 
 
-def test_verbose_path_prints_one_line_a_size_and_silence_is_the_default(capsys):
-    X, y = wine()
+@pytest.fixture
+def without_tqdm(monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *rest: None if name == "tqdm" else find_spec(name, *rest)
+    )
+    monkeypatch.setitem(sys.modules, "tqdm", None)  # importing it now fails
+
+
+def fit_path_aloud(capsys, **changes):
+    """The fitted model, and what the fit wrote to the two streams."""
     fitted("path")  # the first fit of a process may say that it compiles
     capsys.readouterr()
-    classifier("path").fit(X, y)
-    assert capsys.readouterr() == ("", "")
-    model = classifier("path", verbose=1).fit(X, y)
-    lines = capsys.readouterr().out.splitlines()
+    model = classifier("path", verbose=1, **changes).fit(*wine())
+    return model, *capsys.readouterr()
+
+
+@pytest.mark.usefixtures("without_tqdm")
+def test_verbose_path_prints_one_line_a_size_without_tqdm(capsys):
+    model, out, err = fit_path_aloud(capsys)
+    lines = out.splitlines()
     assert len(lines) == len(model.path_)
     assert lines[-1].split()[:2] == ["features", "1"]
+    assert lines[-1].endswith(f"validation loss {model.history_['val_loss'][-1]:.4g}")
+    assert err == ""
+
+
+@pytest.mark.usefixtures("without_tqdm")
+def test_verbose_path_shows_no_validation_loss_where_no_rows_are_held_out(capsys):
+    _, out, _ = fit_path_aloud(capsys, validation_fraction=None)
+    assert "training loss" in out
+    assert "validation" not in out
+    assert "nan" not in out
+
+
+def test_verbose_path_is_a_bar_with_tqdm(capsys):
+    pytest.importorskip("tqdm")
+    model, out, err = fit_path_aloud(capsys)
+    assert out == ""
+    last = err.splitlines()[-1].split("\r")[-1]
+    assert f"{len(model.path_)}size" in last
+    assert "features=1" in last
+    assert f"validation={model.history_['val_loss'][-1]:.4g}" in last
+
+
+def test_silence_is_the_default(capsys):
+    fitted("path")
+    capsys.readouterr()
+    classifier("path").fit(*wine())
+    assert capsys.readouterr() == ("", "")
 
 
 # ------------------------------------------------------------------------------------------------ targets and losses

@@ -11,11 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils import assert_all_finite
 
+from skinnytrees.kernels.encoding import encode_rows
 from skinnytrees.kernels.state import select_runs
 
 # Rows handled at once, so that no second copy of the table is made.
 _ROWS_AT_ONCE = 256
+# Values worked on at once: with their copy in single precision they fill a second-level cache. Not fewer rows than these,
+# because each run reads all weights of the ensemble.
+_VALUES_AT_ONCE = 2**15
+_FEWEST_ROWS_AT_ONCE = 64
 # Farther away than this, rows are all alike: no sum of products then leaves the numbers of single precision.
 _FARTHEST = 1e15
 # A column of missing-value indicators is worth having from this many missing and this many known rows on.
@@ -132,34 +138,42 @@ class Encoder:
         )
 
     def encode(self, X: Any) -> Any:
-        """Design rows in float32: row-major, or CSR for a sparse table whose zeros stay zeros."""
-        plain = not (self.is_indicator.any() or self.is_level.any())
-        if sparse.issparse(X) and plain and not self.mean.any():
+        """Design rows in float32: row-major, or CSR for a sparse table whose zeros stay zeros.
+
+        Only the features of the encoder are read. An infinite value among them is refused, as scikit-learn refuses it.
+        """
+        if sparse.issparse(X) and not (self.is_indicator.any() or self.is_level.any() or self.mean.any()):
             picked = X[:, self.feature].tocsr().astype(np.float32)
             return picked @ sparse.diags_array((1 / self.scale).astype(np.float32), format="csr")
-        out = np.empty((X.shape[0], len(self.feature)), dtype=np.float32)
-        whole = len(self.feature) == X.shape[1] and np.array_equal(self.feature, np.arange(X.shape[1]))
-        for start in range(0, out.shape[0], _ROWS_AT_ONCE):
-            piece = X[start : start + _ROWS_AT_ONCE]
-            values = piece if whole else piece[:, self.feature]
-            values = values.toarray() if sparse.issparse(values) else values
-            place = out[start : start + _ROWS_AT_ONCE]
-            with np.errstate(over="ignore"):
-                place[:] = np.clip((values - self.mean) / self.scale, -_FARTHEST, _FARTHEST)
-            missing = np.isnan(values)
-            if missing.any():
-                place[missing] = 0.0
-            if not plain:
-                place[:, self.is_indicator] = missing[:, self.is_indicator]
-                level = self.level[self.is_level]
-                found = (values[:, self.is_level] == level) | (missing[:, self.is_level] & np.isnan(level))
-                place[:, self.is_level] = found
-        return out
+        design = np.empty((X.shape[0], len(self.feature)), dtype=np.float32)
+        for rows in cached_pieces(*design.shape):
+            values = X[rows][:, self.feature]
+            values = np.ascontiguousarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64)
+            n_infinite = encode_rows(
+                values, self.mean, self.scale, self.level, self.is_indicator, self.is_level, _FARTHEST, design[rows]
+            )
+            if n_infinite > 0:
+                assert_all_finite(values, allow_nan=True, input_name="X")
+        return design
 
     def encode_dense(self, X: Any) -> NDArray[np.float32]:
         """Design rows, row-major also for a sparse table."""
         design = self.encode(X)
         return np.ascontiguousarray(design.toarray()) if sparse.issparse(design) else design
+
+
+def cached_pieces(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Runs of rows that stay in the processor's cache while they are worked on.
+
+    Examples
+    --------
+    >>> from skinnytrees.encoding import cached_pieces
+    >>> list(cached_pieces(1000, n_columns=50))
+    [slice(0, 655, None), slice(655, 1310, None)]
+    """
+    n_at_once = max(_FEWEST_ROWS_AT_ONCE, _VALUES_AT_ONCE // max(1, n_columns))
+    for start in range(0, n_rows, n_at_once):
+        yield slice(start, start + n_at_once)
 
 
 def varying_features(X: Any) -> NDArray[np.bool_]:

@@ -1,83 +1,48 @@
 """scikit-learn estimators: validate, encode, train, set attributes. The work is done elsewhere."""
 
 import copy
-from collections.abc import Mapping
-from numbers import Integral, Real
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.model_selection import check_cv
-from sklearn.utils import assert_all_finite, check_array, check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
-from skinnytrees.activations import ACTIVATIONS, Activation
+from skinnytrees.columns import ColumnGroups, find_columns
 from skinnytrees.encoding import Scaling, varying_features
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.fitting import PathSettings, Problem, fit_path, fit_penalised
 from skinnytrees.losses import Loss, Multinomial, TargetScale, as_columns, regression_loss
 from skinnytrees.model import SoftTrees
-from skinnytrees.optimizers import OPTIMIZERS, SCHEDULES
-from skinnytrees.penalties import NoPenalty
-from skinnytrees.progress import ignore_report, print_report
-from skinnytrees.rows import Rows, merge_rows, split_rows
-from skinnytrees.tables import (
-    Vocabulary,
-    find_columns,
-    is_frame,
-    needs_vocabulary,
-    read_costs,
-    read_groups,
-    refuse_words,
+from skinnytrees.parameters import (
+    CONSTRAINTS,
+    chosen_activation,
+    chosen_rules,
+    penalised_size,
+    penalised_training,
 )
+from skinnytrees.progress import path_progress
+from skinnytrees.rows import Rows, merge_rows, split_rows
+from skinnytrees.tables import Vocabulary, is_float_array, open_table, read_columns, read_table
 from skinnytrees.threads import allowed_threads
-from skinnytrees.training import EpochReport, TrainingSettings
+from skinnytrees.training import EpochReport
 
-_DEFAULTS: dict[str, Any] = {
-    "n_estimators": 50,
-    "max_depth": 3,
-    "learning_rate": 0.1,
-    "max_epochs": 100,
-    "batch_size": 64,
-    "l2": 0.1,
-}
+Folds = Sequence[tuple[Rows, Rows]]
 
 
 class _SkinnyTrees(SelectorMixin, BaseEstimator):
     """What classifier and regressor share."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "feature_budget": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, None, closed="neither"), None],
-        "size_rule": [StrOptions({"best", "one_se", "full"})],
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "max_depth": [Interval(Integral, 1, 12, closed="both"), StrOptions({"auto"})],
-        "learning_rate": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "max_epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "l2": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-        "activation": [StrOptions(set(ACTIVATIONS)), HasMethods("kernel")],
-        "penalty": [StrOptions({"path"}), HasMethods("thresholds"), None],
-        "optimizer": [StrOptions(set(OPTIMIZERS)), HasMethods("begin")],
-        "schedule": [StrOptions(set(SCHEDULES)), HasMethods("rates")],
-        "feature_costs": ["array-like", Mapping, None],
-        "feature_groups": ["array-like", Mapping, None],
-        "always_select": ["array-like", None],
-        "categorical_features": ["array-like", StrOptions({"from_dtype"})],
-        "standardize": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-        "cv": ["cv_object"],
-        "refit": ["boolean"],
-        "callbacks": [list, tuple, None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
+    _vocabulary: Vocabulary | None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -101,21 +66,32 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
             training, held_out = rows, self._read_rows(X_val, y_val, sample_weight_val, reset=False)
         self.__dict__.pop("path_", None)  # of an earlier fit
         if isinstance(self.penalty, str):
-            problem, budget = self._problem(training)
             everything = rows if X_val is None or held_out is None else training.join(held_out)
-            fitted = fit_path(problem, everything, training, held_out, self._path_settings(budget, given, rows), rng)
-            self.path_ = fitted.path
-            self._adopt(fitted.model, fitted.reports)
+            self._fit_path(everything, training, held_out, self._folds(given, rows), rng)
         else:
-            refuse_unless(
-                self.feature_budget is None,
-                f"feature_budget={self.feature_budget!r} needs penalty='path', but penalty={self.penalty!r} was given, which "
-                "cannot promise a number of features. Use penalty='path', or leave feature_budget out.",
+            problem = self._problem(training, self._column_groups())
+            settings = penalised_training(self, problem.loss, problem.activation)
+            self._adopt(*fit_penalised(problem, training, held_out, settings, *penalised_size(self), rng))
+
+    def _fit_path(
+        self, rows: Rows, training: Rows, held_out: Rows | None, folds: Folds | None, rng: np.random.Generator
+    ) -> None:
+        groups = self._column_groups()
+        budget = groups.total_price(self.feature_budget, self.n_features_in_, self.feature_costs is not None)
+        problem = self._problem(training, groups.worth_trying(budget, varying_features(training.X)))
+        with path_progress(self.verbose) as show:
+            settings = PathSettings(
+                budget=budget,
+                size_rule=self.size_rule,
+                refit=self.refit,
+                folds=folds,
+                final=chosen_rules(self),
+                callbacks=tuple(self.callbacks or ()),
+                show=show,
             )
-            problem, _ = self._problem(training)
-            settings = self._training_settings(problem.loss, problem.activation)
-            n_trees, depth = self._setting("n_estimators"), self._setting("max_depth")
-            self._adopt(*fit_penalised(problem, training, held_out, settings, n_trees, depth, rng))
+            fitted = fit_path(problem, rows, training, held_out, settings, rng)
+        self.path_ = fitted.path
+        self._adopt(fitted.model, fitted.reports)
 
     def _read_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Rows:
         X = self._read_table(X, reset)
@@ -126,47 +102,20 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         return Rows(X, Y, weight * self._class_weights(Y, weight))
 
     def _read_table(self, X: Any, reset: bool) -> Any:
-        """Numbers, whatever the user brought; a frame's words become category numbers."""
+        """All columns as numbers; a frame's words are learned with ``reset``."""
+        X = open_table(self, X, None if reset else self._vocabulary, reset=reset)
         if reset:
-            self._vocabulary: Vocabulary | None = None
-        if is_frame(X):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            categorical = self._categorical_columns()
-            if reset and needs_vocabulary(X, categorical):
-                self._vocabulary = Vocabulary.learn(X, categorical)
-            if self._vocabulary is not None:
-                X = self._vocabulary.read(X)
-                return check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", estimator=self, input_name="X")
-        elif not reset and self._vocabulary is not None:
-            raise TypeError(
-                f"{type(self).__name__} was fitted on a frame with text or categories, but X is now a "
-                f"{type(X).__name__}. Pass a frame with the same columns."
-            )
-        try:
-            X = validate_data(
-                self, X, dtype=[np.float64, np.float32], order="C", accept_sparse="csr", reset=reset,
-                ensure_all_finite=True if sparse.issparse(X) else "allow-nan",
-            )  # fmt: skip
-        except ValueError as error:
-            if "could not convert string" not in str(error):
-                raise
-            if is_frame(X):
-                refuse_words(X)
-            raise ValueError(
-                f"X holds text where numbers are expected ({error}). Fit on a pandas or polars frame, whose text columns are "
-                "read as categories, or convert the text to numbers first."
-            ) from error
-        if sparse.issparse(X) and not (X.has_canonical_format and np.all(X.data)):
-            X = X.copy()
-            X.sum_duplicates()
-            X.eliminate_zeros()
-        return X
+            self._vocabulary = Vocabulary.learn(X, self._categorical_columns())
+        return read_table(self, X, self._vocabulary)
 
     def _categorical_columns(self) -> set[int]:
         if isinstance(self.categorical_features, str):
             return set()
-        names = getattr(self, "feature_names_in_", None)
-        return set(find_columns(self.categorical_features, self.n_features_in_, names, "categorical_features").tolist())
+        columns = find_columns(self.categorical_features, self.n_features_in_, self._names(), "categorical_features")
+        return set(columns.tolist())
+
+    def _names(self) -> NDArray[Any] | None:
+        return getattr(self, "feature_names_in_", None)
 
     def _hold_out(self, rows: Rows, rng: np.random.Generator) -> tuple[Rows, Rows | None]:
         if self.validation_fraction is None or self.cv is not None:
@@ -174,113 +123,35 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         kept, held_out = split_rows(len(rows.Y), self.validation_fraction, rng, self._strata(rows.Y))
         return rows.take(kept), rows.take(held_out) if len(held_out) else None
 
-    def _problem(self, training: Rows) -> tuple[Problem, float]:
-        """What is to be learned, on the groups that may be used at all, and the budget."""
-        n_features, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
+    def _folds(self, given: Rows, rows: Rows) -> Folds | None:
+        if self.cv is None:
+            return None
+        # Folds that are given as row numbers speak of the rows as they were given; a number of folds does not.
+        source = rows if isinstance(self.cv, Integral) else given
+        splitter = check_cv(self.cv, source.Y[:, 0], classifier=is_classifier(self))
+        pairs = splitter.split(np.zeros((len(source.Y), 1)), source.Y[:, 0])
+        return [(merge_rows(source.take(kept)), merge_rows(source.take(held))) for kept, held in pairs]
+
+    def _column_groups(self) -> ColumnGroups:
+        return ColumnGroups.read(
+            self.feature_groups, self.feature_costs, self.always_select, self.n_features_in_, self._names()
+        )
+
+    def _problem(self, training: Rows, groups: ColumnGroups) -> Problem:
         loss = self._loss()
-        costs = np.ones(n_features) if self.feature_costs is None else read_costs(self.feature_costs, n_features, names)
-        always = find_columns(
-            [] if self.always_select is None else self.always_select, n_features, names, "always_select"
-        )
-        groups = read_groups(self.feature_groups, n_features, names)
-        price = np.array([costs[group].sum() for group in groups])
-        fixed = np.array([np.isin(group, always).any() for group in groups])
-        usable = np.isfinite(price)
-        refuse_unless(
-            not np.any(fixed & ~usable), "always_select names a column whose cost is infinite. Give it a finite cost."
-        )
-        budget = np.inf
-        if isinstance(self.penalty, str):
-            budget = self._budget(price[usable], fixed[usable])
-            # What alone breaks the budget, and what never varies, would only be in the way.
-            usable &= fixed | (price <= budget - price[fixed].sum())
-            varies = varying_features(training.X)
-            useful = usable & (fixed | np.array([varies[group].any() for group in groups]))
-            usable = useful if useful.any() else usable
         words = set() if self._vocabulary is None else set(self._vocabulary.words)
-        problem = Problem(
+        return Problem(
             loss=loss,
-            activation=_named(self.activation, ACTIVATIONS),
+            activation=chosen_activation(self),
             n_outputs=self._n_outputs(training),
-            feature_groups=[group for group, used in zip(groups, usable, strict=True) if used],
-            price=price[usable],
-            fixed=fixed[usable],
-            is_categorical=np.isin(np.arange(n_features), sorted(words | self._categorical_columns())),
+            feature_groups=groups.columns,
+            price=groups.price,
+            fixed=groups.fixed,
+            is_categorical=np.isin(np.arange(self.n_features_in_), sorted(words | self._categorical_columns())),
             standardize=self.standardize,
             target_scale=lambda rows: self._target_scale(rows, loss),
             n_threads=allowed_threads(self.n_jobs),
         )
-        return problem, budget
-
-    def _path_settings(self, budget: float, given: Rows, rows: Rows) -> PathSettings:
-        folds = None
-        if self.cv is not None:
-            # Folds that are given as row numbers speak of the rows as they were given; a number of folds does not.
-            source = rows if isinstance(self.cv, Integral) else given
-            splitter = check_cv(self.cv, source.Y[:, 0], classifier=is_classifier(self))
-            pairs = splitter.split(np.zeros((len(source.Y), 1)), source.Y[:, 0])
-            folds = [(merge_rows(source.take(kept)), merge_rows(source.take(held))) for kept, held in pairs]
-        chosen = {"n_estimators": "n_trees", "max_depth": "depth", "learning_rate": "learning_rate",
-                  "max_epochs": "n_epochs", "batch_size": "batch_size", "l2": "l2"}  # fmt: skip
-        final = {
-            field: getattr(self, name) for name, field in chosen.items() if not isinstance(getattr(self, name), str)
-        }
-        return PathSettings(
-            budget=budget,
-            size_rule=self.size_rule,
-            refit=self.refit,
-            folds=folds,
-            final=final,
-            callbacks=tuple(self.callbacks or ()),
-            show=print_report if self.verbose else ignore_report,
-        )
-
-    def _budget(self, price: NDArray[np.float64], fixed: NDArray[np.bool_]) -> float:
-        """The user's budget as a total price; it is met always, so one that cannot be met is refused."""
-        budget, n_features = self.feature_budget, self.n_features_in_
-        least = max(float(price.min()), float(price[fixed].sum()))
-        if budget is None:
-            return float(price.sum())
-        if self.feature_costs is None:
-            whole = isinstance(budget, Integral)
-            refuse_unless(
-                budget <= (n_features if whole else 1),
-                f"feature_budget={budget} asks for more columns than X has ({n_features}). Use a number up to {n_features}, or a "
-                "share such as 0.25.",
-            )
-            budget = budget if whole else max(1, int(budget * n_features + 1e-9))
-        refuse_unless(
-            budget >= least,
-            f"feature_budget={self.feature_budget} cannot be met: always_select, or the smallest group, already takes {least:g}. "
-            f"Use at least {least:g}.",
-        )
-        return float(budget)
-
-    def _training_settings(self, loss: Loss, activation: Activation) -> TrainingSettings:
-        penalty = NoPenalty() if self.penalty is None else self.penalty
-        optimizer = _named(self.optimizer, OPTIMIZERS)
-        refuse_unless(
-            optimizer.has_prox or isinstance(penalty, NoPenalty),
-            f"optimizer={self.optimizer!r} has no proximal step, so it cannot work with penalty={self.penalty!r}. "
-            "Use optimizer='sgd', or penalty=None.",
-        )
-        return TrainingSettings(
-            loss=loss,
-            activation=activation,
-            n_epochs=self._setting("max_epochs"),
-            batch_size=self._setting("batch_size"),
-            learning_rate=self._setting("learning_rate"),
-            l2=self._setting("l2"),
-            penalty=penalty,
-            optimizer=optimizer,
-            schedule=_named(self.schedule, SCHEDULES),
-            callbacks=tuple(self.callbacks or ()),
-            verbose=int(self.verbose),
-        )
-
-    def _setting(self, name: str) -> Any:
-        value = getattr(self, name)
-        return _DEFAULTS[name] if isinstance(value, str) else value
 
     def _adopt(self, model: SoftTrees, reports: list[EpochReport]) -> None:
         self._adopt_model(model)
@@ -343,8 +214,18 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         return smaller
 
     def _raw(self, X: Any) -> NDArray[np.float64]:
-        check_is_fitted(self)
-        return self.model_.raw(self._read_table(X, reset=False))
+        """The ensemble's outputs; of X, only the selected columns are read."""
+        check_is_fitted(self, "model_")
+        if not self._is_ready(X):
+            X = open_table(self, X, self._vocabulary, reset=False)
+        if is_float_array(X):
+            return self.model_.raw(X)
+        return self.model_.narrowed().raw(read_columns(self, X, self._vocabulary, self.model_.features))
+
+    def _is_ready(self, X: Any) -> bool:
+        """Whether scikit-learn's checks, which take longer than predicting a row, would have nothing to say."""
+        as_wide = is_float_array(X) and X.shape[1] == self.n_features_in_
+        return as_wide and self._vocabulary is None and self._names() is None
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
@@ -728,8 +609,3 @@ def _refuse_missing_target(estimator: Any, y: Any) -> None:
         y is not None,
         f"{type(estimator).__name__} requires y to be passed, but the target y is None. Pass the targets as y.",
     )
-
-
-def _named(choice: Any, known: dict[str, Any]) -> Any:
-    """The object behind a name, or the object itself."""
-    return known[choice]() if isinstance(choice, str) else choice

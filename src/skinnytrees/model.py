@@ -1,19 +1,17 @@
 """The fitted ensemble on the columns it selected: small, immutable, apart from everything that trains."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.activations import Activation
-from skinnytrees.encoding import Encoder
-from skinnytrees.kernels.state import Functions, Trees
-from skinnytrees.losses import SquaredError, TargetScale
-from skinnytrees.training import computing, evaluate
-
-# Rows encoded at once: bounds the memory that prediction needs.
-_ROWS_AT_ONCE = 1024
+from skinnytrees.encoding import Encoder, cached_pieces
+from skinnytrees.kernels.compilation import compilation_notice
+from skinnytrees.kernels.prediction import predict_rows
+from skinnytrees.kernels.state import Trees
+from skinnytrees.losses import TargetScale
 
 
 @dataclass(frozen=True)
@@ -46,16 +44,26 @@ class SoftTrees:
         small.O[:] *= target.raw_scale.astype(small.O.dtype)
         return cls(encoder.select(np.flatnonzero(used)), small, target.raw_shift, activation)
 
+    @property
+    def features(self) -> NDArray[np.intp]:
+        """The features of the table that the trees read, in order."""
+        return np.unique(self.encoder.feature)
+
+    def narrowed(self) -> "SoftTrees":
+        """The same trees for a table that has only the features they read."""
+        place = np.searchsorted(self.features, self.encoder.feature)
+        return replace(self, encoder=replace(self.encoder, feature=place))
+
     def raw(self, X: Any) -> NDArray[np.float64]:
-        """Raw outputs (rows, outputs) for a table with all input features."""
-        dtype = self.trees.flat.dtype
-        # The loss plays no part in prediction, but the kernels' bundle has a place for one.
-        functions = Functions(SquaredError().function(dtype), 0.0, self.activation.kernel(dtype), self.activation.theta)
+        """Raw outputs (rows, outputs) for a table of numbers, of which only the trees' features are read."""
+        trees, dtype = self.trees, self.trees.flat.dtype
+        activation, theta = self.activation.kernel(dtype), float(self.activation.theta)
+        leaves = np.ascontiguousarray(trees.O.T)
         out = np.empty((X.shape[0], len(self.base)))
-        with computing():
-            for start in range(0, len(out), _ROWS_AT_ONCE):
-                design = self.encoder.encode_dense(X[start : start + _ROWS_AT_ONCE])
-                out[start : start + _ROWS_AT_ONCE] = evaluate(self.trees, design, functions) + self.base
+        with compilation_notice():
+            for rows in cached_pieces(len(out), len(trees.W)):
+                design = self.encoder.encode_dense(X[rows])
+                predict_rows(design, trees.W, trees.b, leaves, self.base, activation, theta, out[rows])
         return out
 
     def column_norms(self) -> NDArray[np.float64]:

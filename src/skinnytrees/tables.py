@@ -1,11 +1,70 @@
 """Reading what users bring: frames with numbers, categories and text, arrays, sparse matrices -> a table of numbers."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+# Letters that numpy gives to types.
+_NUMBERS = "iufb"
+_TIMES = "Mm"
+_KINDS_OF_POLARS = {"Boolean": "b", "Date": "M", "Datetime": "M", "Duration": "m"}
+
+
+def open_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None", *, reset: bool) -> Any:
+    """X as something with rows and columns; their names and number become, or must be, those of the fit."""
+    if vocabulary is not None and not is_frame(X):
+        raise TypeError(
+            f"{type(estimator).__name__} was fitted on a frame with text, categories or times, but X is now a "
+            f"{type(X).__name__}. Pass a frame with the same columns."
+        )
+    if not is_frame(X) and getattr(X, "ndim", None) != 2:
+        X = check_array(X, dtype=None, ensure_all_finite=False, estimator=estimator, input_name="X")
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return X
+
+
+def read_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None") -> Any:
+    """An opened table as numbers: row-major, or CSR; a frame's words become category numbers."""
+    if vocabulary is not None:
+        X = vocabulary.read(X)
+    try:
+        numbers = check_array(
+            X, dtype=[np.float64, np.float32], order="C", accept_sparse="csr",
+            ensure_all_finite=True if sparse.issparse(X) else "allow-nan", estimator=estimator, input_name="X",
+        )  # fmt: skip
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        if is_frame(X):
+            _refuse_words(X)
+        raise ValueError(
+            f"X holds text where numbers are expected ({error}). Fit on a pandas or polars frame, whose text columns are "
+            "read as categories, or convert the text to numbers first."
+        ) from error
+    return _canonical(numbers) if sparse.issparse(numbers) else numbers
+
+
+def read_columns(estimator: Any, X: Any, vocabulary: "Vocabulary | None", columns: NDArray[np.intp]) -> Any:
+    """Some columns of an opened table as numbers; the others are not looked at, whatever they hold."""
+    if len(columns) == 0:
+        return np.empty((X.shape[0], 0))
+    if hasattr(X, "iloc"):
+        some = X.iloc[:, columns]
+    elif is_frame(X):
+        some = X[:, columns.tolist()]
+    else:
+        some = (X.tocsr() if sparse.issparse(X) and X.format != "csc" else X)[:, columns]
+    return read_table(estimator, some, None if vocabulary is None else vocabulary.select(columns))
+
+
+def is_float_array(X: Any) -> bool:
+    """Whether X is a table of floating-point numbers that can be read as it stands."""
+    return type(X) in (np.ndarray, np.memmap) and X.ndim == 2 and X.dtype.char in "fd" and len(X) > 0
 
 
 def is_frame(X: Any) -> bool:
@@ -20,38 +79,49 @@ class Vocabulary:
     words: dict[int, dict[Any, int]]
 
     @classmethod
-    def learn(cls, X: Any, categorical: set[int]) -> "Vocabulary":
-        """Number the categories of text, categorical and boolean-object columns, and of those the user names."""
-        words = {}
-        for k, column in enumerate(_columns(X)):
-            if k in categorical or not _is_numeric(column):
-                seen = {value for value in _values(column) if not _is_missing(value)}
-                words[k] = {
-                    value: code for code, value in enumerate(sorted(seen, key=lambda value: (str(type(value)), value)))
-                }
-        return cls(words)
+    def learn(cls, X: Any, categorical: set[int]) -> "Vocabulary | None":
+        """Number the categories of text and categorical columns, and of those the user names.
+
+        None stands for a table that is all numbers, which needs no reading column by column.
+        """
+        if not is_frame(X):
+            return None
+        kinds = [_kind(column) for column in _columns(X)]
+        if not categorical and all(kind in _NUMBERS for kind in kinds):
+            return None
+        is_words = [k in categorical or kind not in _NUMBERS + _TIMES for k, kind in enumerate(kinds)]
+        return cls({k: _number_words(column) for k, column in enumerate(_columns(X)) if is_words[k]})
+
+    def select(self, columns: NDArray[np.intp]) -> "Vocabulary":
+        """The vocabulary of a frame that has only these columns."""
+        return Vocabulary({place: self.words[k] for place, k in enumerate(columns.tolist()) if k in self.words})
 
     def read(self, X: Any) -> NDArray[np.float64]:
-        """The frame as numbers: category numbers for words, -1 for unknown ones, NaN for what is missing."""
+        """The frame as numbers: category numbers for words, -1 for unknown ones, seconds for times, NaN for what is missing."""
         out = np.empty(X.shape, dtype=np.float64)
         for k, column in enumerate(_columns(X)):
             if k not in self.words:
                 out[:, k] = _numbers(column, str(X.columns[k]))
                 continue
             codes = self.words[k]
-            out[:, k] = [np.nan if _is_missing(value) else codes.get(value, -1) for value in _values(column)]
+            out[:, k] = [np.nan if _is_missing(value) else codes.get(value, -1) for value in column.to_list()]
         return out
 
 
-def refuse_words(X: Any) -> None:
+def _refuse_words(X: Any) -> None:
     """Name the first column of a frame that cannot be read as numbers."""
     for name, column in zip(X.columns, _columns(X), strict=True):
         _numbers(column, str(name))
 
 
-def needs_vocabulary(X: Any, categorical: set[int]) -> bool:
-    """Whether a frame has columns that numpy cannot read as numbers, or that the user calls categorical."""
-    return bool(categorical) or any(not _is_numeric(column) for column in _columns(X))
+def _canonical(X: Any) -> Any:
+    """The matrix with every entry stored once and no zero stored."""
+    if X.has_canonical_format and np.all(X.data):
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return X
 
 
 def _columns(X: Any) -> list[Any]:
@@ -60,23 +130,27 @@ def _columns(X: Any) -> list[Any]:
     return [X[name] for name in X.columns]
 
 
-def _is_numeric(column: Any) -> bool:
-    kind = getattr(column.dtype, "kind", None)  # numpy and pandas
-    if kind is not None:
-        return kind in "iufb" and str(column.dtype) != "category"
-    return column.dtype.is_numeric() or str(column.dtype) == "Boolean"  # polars
+def _kind(column: Any) -> str:
+    """The letter that numpy has for what a column holds."""
+    if hasattr(column.dtype, "kind"):  # numpy and pandas
+        return str(column.dtype.kind)
+    return "f" if column.dtype.is_numeric() else _KINDS_OF_POLARS.get(str(column.dtype.base_type()), "O")
 
 
-def _values(column: Any) -> list[Any]:
-    return column.to_list()
+def _number_words(column: Any) -> dict[Any, int]:
+    seen = {value for value in column.to_list() if not _is_missing(value)}
+    return {value: code for code, value in enumerate(sorted(seen, key=lambda value: (str(type(value)), value)))}
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or value != value or str(value) in ("<NA>", "NaT")
+    # pandas' own marks are asked for by name: comparing them with anything gives neither True nor False.
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
 def _numbers(column: Any, name: str) -> NDArray[np.float64]:
     try:
+        if _kind(column) in _TIMES:
+            return _seconds(column)
         if hasattr(column, "iloc"):
             return column.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.asarray(column.to_numpy(), dtype=np.float64)
@@ -87,77 +161,8 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
         ) from error
 
 
-def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, parameter: str) -> NDArray[np.intp]:
-    """Numbers of the columns that a user gave by name, number or mask."""
-    given = (
-        [columns] if isinstance(columns, str) else [getattr(item, "item", lambda item=item: item)() for item in columns]
-    )
-    if given and all(isinstance(item, bool) for item in given):
-        if len(given) != n_features:
-            raise ValueError(
-                f"{parameter} is a mask of {len(given)} columns, but X has {n_features}. Give one entry a column."
-            )
-        return np.flatnonzero(given)
-    found = []
-    known = {} if names is None else {name: k for k, name in enumerate(names)}
-    for item in given:
-        k = known.get(item, item) if not isinstance(item, int) else item
-        if not isinstance(k, int) or not -n_features <= k < n_features:
-            hint = f"one of {list(known)[:8]}" if known else f"a number from 0 to {n_features - 1}"
-            raise ValueError(f"{parameter} names the column {item!r}, which X does not have. Use {hint}.")
-        found.append(k % n_features)
-    return np.array(sorted(set(found)), dtype=np.intp)
-
-
-def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None) -> list[NDArray[np.intp]]:
-    """Lists of features that enter and leave together; a feature that is in no group is a group of its own.
-
-    ``feature_groups`` is a list of lists of columns, a mapping from a group's name to its columns, or one label a column.
-    """
-    if feature_groups is None:
-        return [np.array([k]) for k in range(n_features)]
-    if isinstance(feature_groups, Mapping):
-        lists = list(feature_groups.values())
-    elif all(isinstance(item, Sequence | np.ndarray) and not isinstance(item, str) for item in feature_groups):
-        lists = list(feature_groups)
-    else:
-        labels = np.asarray(feature_groups)
-        if labels.shape != (n_features,):
-            raise ValueError(
-                f"feature_groups has {len(labels)} labels, but X has {n_features} columns. Give one label a column, or a list "
-                "of lists of columns."
-            )
-        lists = [np.flatnonzero(labels == label) for label in dict.fromkeys(labels.tolist())]
-    if any(len(columns) == 0 for columns in lists):
-        raise ValueError("feature_groups holds an empty group. Leave it out, or give it columns.")
-    groups = [find_columns(columns, n_features, names, "feature_groups") for columns in lists]
-    taken = np.bincount(np.concatenate(groups), minlength=n_features) if groups else np.zeros(n_features, dtype=int)
-    if taken.max(initial=0) > 1:
-        k = int(taken.argmax())
-        raise ValueError(f"feature_groups puts column {k if names is None else names[k]!r} into two groups. Use one.")
-    return sorted([*groups, *(np.array([k]) for k in np.flatnonzero(taken == 0))], key=lambda group: int(group[0]))
-
-
-def read_costs(feature_costs: Any, n_features: int, names: NDArray[Any] | None) -> NDArray[np.float64]:
-    """Cost of each column, from an array, a mapping or a Series; columns that a mapping leaves out cost 1."""
-    if hasattr(feature_costs, "to_dict") and names is not None:
-        feature_costs = feature_costs.to_dict()
-    if isinstance(feature_costs, Mapping):
-        costs = np.ones(n_features)
-        for column, cost in feature_costs.items():
-            costs[find_columns([column], n_features, names, "feature_costs")] = cost
-    else:
-        costs = np.asarray(feature_costs, dtype=np.float64)
-    if costs.shape != (n_features,):
-        raise ValueError(
-            f"feature_costs has {costs.size} entries, but X has {n_features} columns. Give one cost a column."
-        )
-    if not np.all(costs > 0):
-        worst = costs[~(costs > 0)][0]
-        raise ValueError(
-            f"feature_costs holds {worst:g}; costs must be positive numbers. Use always_select for columns that are "
-            "free, and infinity for columns never to be used."
-        )
-    if not np.isfinite(costs).any():
-        raise ValueError("feature_costs is infinite for every column, so none can be used. Give some a finite cost.")
-    return costs
+def _seconds(column: Any) -> NDArray[np.float64]:
+    """Seconds since 1970 of moments, in universal time, or seconds that durations last."""
+    unit = "datetime64[us]" if _kind(column) == "M" else "timedelta64[us]"
+    times = column.to_numpy(dtype=unit) if hasattr(column, "iloc") else column.to_numpy().astype(unit)
+    return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6)

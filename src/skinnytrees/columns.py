@@ -1,0 +1,144 @@
+"""What users say about columns: which they mean, which belong together, what they cost and how much may be spent."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinnytrees.exceptions import refuse_unless
+
+
+@dataclass(frozen=True)
+class ColumnGroups:
+    """Groups of columns that enter and leave together, with what each costs and whether it must stay."""
+
+    columns: list[NDArray[np.intp]]
+    price: NDArray[np.float64]
+    fixed: NDArray[np.bool_]
+
+    @classmethod
+    def read(
+        cls, feature_groups: Any, feature_costs: Any, always_select: Any, n_features: int, names: NDArray[Any] | None
+    ) -> "ColumnGroups":
+        """The groups that may be used at all, from the estimators' parameters."""
+        groups = read_groups(feature_groups, n_features, names)
+        costs = np.ones(n_features) if feature_costs is None else read_costs(feature_costs, n_features, names)
+        always = find_columns([] if always_select is None else always_select, n_features, names, "always_select")
+        price = np.array([costs[group].sum() for group in groups])
+        fixed = np.array([np.isin(group, always).any() for group in groups])
+        usable = np.isfinite(price)
+        refuse_unless(
+            not np.any(fixed & ~usable), "always_select names a column whose cost is infinite. Give it a finite cost."
+        )
+        return cls(groups, price, fixed).keep(usable)
+
+    def keep(self, chosen: NDArray[np.bool_]) -> "ColumnGroups":
+        """Some of the groups."""
+        columns = [group for group, is_chosen in zip(self.columns, chosen, strict=True) if is_chosen]
+        return ColumnGroups(columns, self.price[chosen], self.fixed[chosen])
+
+    def worth_trying(self, budget: float, varies: NDArray[np.bool_]) -> "ColumnGroups":
+        """Without the groups that alone break the budget and those that never vary: they would only be in the way."""
+        affordable = self.fixed | (self.price <= budget - self.price[self.fixed].sum())
+        useful = affordable & (self.fixed | np.array([varies[group].any() for group in self.columns]))
+        return self.keep(useful if useful.any() else affordable)
+
+    def total_price(self, feature_budget: Any, n_features: int, has_costs: bool) -> float:
+        """The user's budget as a total price; it is met always, so one that cannot be met is refused."""
+        budget = feature_budget
+        if budget is None:
+            return float(self.price.sum())
+        if not has_costs:
+            whole = isinstance(budget, Integral)
+            refuse_unless(
+                budget <= (n_features if whole else 1),
+                f"feature_budget={budget} asks for more columns than X has ({n_features}). Use a number up to {n_features}, or a "
+                "share such as 0.25.",
+            )
+            budget = budget if whole else max(1, int(budget * n_features + 1e-9))
+        least = max(float(self.price.min()), float(self.price[self.fixed].sum()))
+        refuse_unless(
+            budget >= least,
+            f"feature_budget={feature_budget} cannot be met: always_select, or the smallest group, already takes {least:g}. "
+            f"Use at least {least:g}.",
+        )
+        return float(budget)
+
+
+def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, parameter: str) -> NDArray[np.intp]:
+    """Numbers of the columns that a user gave by name, number or mask."""
+    given = (
+        [columns] if isinstance(columns, str) else [getattr(item, "item", lambda item=item: item)() for item in columns]
+    )
+    if given and all(isinstance(item, bool) for item in given):
+        if len(given) != n_features:
+            raise ValueError(
+                f"{parameter} is a mask of {len(given)} columns, but X has {n_features}. Give one entry a column."
+            )
+        return np.flatnonzero(given)
+    found = []
+    known = {} if names is None else {name: k for k, name in enumerate(names)}
+    for item in given:
+        k = known.get(item, item) if not isinstance(item, int) else item
+        if not isinstance(k, int) or not -n_features <= k < n_features:
+            hint = f"one of {list(known)[:8]}" if known else f"a number from 0 to {n_features - 1}"
+            raise ValueError(f"{parameter} names the column {item!r}, which X does not have. Use {hint}.")
+        found.append(k % n_features)
+    return np.array(sorted(set(found)), dtype=np.intp)
+
+
+def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None) -> list[NDArray[np.intp]]:
+    """Lists of features that enter and leave together; a feature that is in no group is a group of its own.
+
+    ``feature_groups`` is a list of lists of columns, a mapping from a group's name to its columns, or one label a column.
+    """
+    if feature_groups is None:
+        return [np.array([k]) for k in range(n_features)]
+    if isinstance(feature_groups, Mapping):
+        lists = list(feature_groups.values())
+    elif all(isinstance(item, Sequence | np.ndarray) and not isinstance(item, str) for item in feature_groups):
+        lists = list(feature_groups)
+    else:
+        labels = np.asarray(feature_groups)
+        if labels.shape != (n_features,):
+            raise ValueError(
+                f"feature_groups has {len(labels)} labels, but X has {n_features} columns. Give one label a column, or a list "
+                "of lists of columns."
+            )
+        lists = [np.flatnonzero(labels == label) for label in dict.fromkeys(labels.tolist())]
+    if any(len(columns) == 0 for columns in lists):
+        raise ValueError("feature_groups holds an empty group. Leave it out, or give it columns.")
+    groups = [find_columns(columns, n_features, names, "feature_groups") for columns in lists]
+    taken = np.bincount(np.concatenate(groups), minlength=n_features) if groups else np.zeros(n_features, dtype=int)
+    if taken.max(initial=0) > 1:
+        k = int(taken.argmax())
+        raise ValueError(f"feature_groups puts column {k if names is None else names[k]!r} into two groups. Use one.")
+    return sorted([*groups, *(np.array([k]) for k in np.flatnonzero(taken == 0))], key=lambda group: int(group[0]))
+
+
+def read_costs(feature_costs: Any, n_features: int, names: NDArray[Any] | None) -> NDArray[np.float64]:
+    """Cost of each column, from an array, a mapping or a Series; columns that a mapping leaves out cost 1."""
+    if hasattr(feature_costs, "to_dict") and names is not None:
+        feature_costs = feature_costs.to_dict()
+    if isinstance(feature_costs, Mapping):
+        costs = np.ones(n_features)
+        for column, cost in feature_costs.items():
+            costs[find_columns([column], n_features, names, "feature_costs")] = cost
+    else:
+        costs = np.asarray(feature_costs, dtype=np.float64)
+    if costs.shape != (n_features,):
+        raise ValueError(
+            f"feature_costs has {costs.size} entries, but X has {n_features} columns. Give one cost a column."
+        )
+    if not np.all(costs > 0):
+        worst = costs[~(costs > 0)][0]
+        raise ValueError(
+            f"feature_costs holds {worst:g}; costs must be positive numbers. Use always_select for columns that are "
+            "free, and infinity for columns never to be used."
+        )
+    if not np.isfinite(costs).any():
+        raise ValueError("feature_costs is infinite for every column, so none can be used. Give some a finite cost.")
+    return costs
