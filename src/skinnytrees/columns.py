@@ -27,8 +27,8 @@ class ColumnGroups:
         groups = read_groups(feature_groups, n_features, names)
         costs = np.ones(n_features) if feature_costs is None else read_costs(feature_costs, n_features, names)
         always = find_columns([] if always_select is None else always_select, n_features, names, "always_select")
-        price = np.array([costs[group].sum() for group in groups])
-        fixed = np.array([np.isin(group, always).any() for group in groups])
+        is_fixed = np.isin(np.arange(n_features), always)
+        price, fixed = _of_each(groups, costs, np.add), _of_each(groups, is_fixed, np.logical_or)
         usable = np.isfinite(price)
         refuse_unless(
             not np.any(fixed & ~usable), "always_select names a column whose cost is infinite. Give it a finite cost."
@@ -43,7 +43,7 @@ class ColumnGroups:
     def worth_trying(self, budget: float, varies: NDArray[np.bool_]) -> "ColumnGroups":
         """Without the groups that alone break the budget and those that never vary: they would only be in the way."""
         affordable = self.fixed | (self.price <= budget - self.price[self.fixed].sum())
-        useful = affordable & (self.fixed | np.array([varies[group].any() for group in self.columns]))
+        useful = affordable & (self.fixed | _of_each(self.columns, varies, np.logical_or))
         return self.keep(useful if useful.any() else affordable)
 
     def total_price(self, feature_budget: Any, n_features: int, has_costs: bool) -> float:
@@ -66,6 +66,12 @@ class ColumnGroups:
             f"Use at least {least:g}.",
         )
         return float(budget)
+
+
+def _of_each(groups: list[NDArray[np.intp]], values: NDArray[Any], combine: np.ufunc) -> NDArray[Any]:
+    """The columns' values combined within each group."""
+    starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
+    return np.asarray(combine.reduceat(values[np.concatenate(groups)], starts))
 
 
 def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, parameter: str) -> NDArray[np.intp]:

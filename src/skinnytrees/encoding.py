@@ -57,12 +57,17 @@ class Scaling:
             return cls(np.zeros(values.shape[1]), _nonzero_size(values))
         total, squares, count = (np.zeros(values.shape[1]) for _ in range(3))
         for rows, w in _pieces(values, weight):
-            known = ~np.isnan(rows)
-            total += w @ np.where(known, rows, 0.0)
-            count += w @ known
+            missing = np.isnan(rows)
+            rows[missing] = 0.0
+            total += w @ rows
+            count += w.sum()
+            if missing.any():
+                count -= w @ missing
         mean = total / np.maximum(count, np.finfo(float).tiny)
         for rows, w in _pieces(values, weight):
-            squares += w @ np.nan_to_num(rows - mean, nan=0.0) ** 2
+            rows -= mean
+            rows[np.isnan(rows)] = 0.0
+            squares += w @ np.square(rows, out=rows)
         spread = np.sqrt(squares / np.maximum(count, np.finfo(float).tiny))
         # What rounding leaves of a constant column is not a spread.
         noise = 10 * np.finfo(values.dtype).eps * np.abs(mean)
@@ -106,23 +111,31 @@ class Encoder:
         standardize: bool,
     ) -> "Encoder":  # fmt: skip
         """Learn from training rows how to encode; ``groups`` lists the features of each group."""
+        features = np.concatenate(groups)
+        if not np.array_equal(features, np.arange(X.shape[1])):
+            X = X[:, features]
+        is_categorical = is_categorical[features]
         scaling = Scaling.learn(X, weight) if standardize else Scaling.none(X.shape[1])
         n_missing = np.zeros(X.shape[1], dtype=int) if sparse.issparse(X) else _count_missing(X)
-        parts: list[tuple[Any, ...]] = []
-        sizes = []
-        for features in groups:
-            before = len(parts)
-            for k in features:
-                if is_categorical[k]:
-                    parts.extend((k, 0.0, 1.0, level, False, True) for level in _levels(_column(X, k)))
-                    continue
-                parts.append((k, scaling.mean[k], scaling.scale[k], np.nan, False, False))
-                if min(n_missing[k], X.shape[0] - n_missing[k]) >= _INDICATOR_NEEDS_ROWS:
-                    parts.append((k, 0.0, 1.0, np.nan, True, False))
-            sizes.append(len(parts) - before)
-        feature, mean, scale, level, is_indicator, is_level = (np.array(column) for column in zip(*parts, strict=True))
-        offsets = np.append(0, np.cumsum(sizes)).astype(np.intp)
-        return cls(feature.astype(np.intp), mean, scale, level, is_indicator, is_level, offsets)
+        levels = [_levels(_column(X, k)) for k in np.flatnonzero(is_categorical).tolist()]
+        n_columns = 1 + (np.minimum(n_missing, X.shape[0] - n_missing) >= _INDICATOR_NEEDS_ROWS)
+        n_columns[is_categorical] = [len(one) for one in levels]
+
+        of = np.repeat(np.arange(len(features)), n_columns)
+        is_level, is_second = is_categorical[of], np.append(False, of[1:] == of[:-1])
+        is_value = ~is_level & ~is_second
+        level = np.full(len(of), np.nan)
+        level[is_level] = np.concatenate([*levels, []])
+        ends = np.cumsum(n_columns)[np.cumsum([len(group) for group in groups]) - 1]
+        return cls(
+            feature=features[of].astype(np.intp),
+            mean=np.where(is_value, scaling.mean[of], 0.0),
+            scale=np.where(is_value, scaling.scale[of], 1.0),
+            level=level,
+            is_indicator=~is_level & is_second,
+            is_level=is_level,
+            offsets=np.append(0, ends).astype(np.intp),
+        )
 
     def select(self, groups: NDArray[np.intp]) -> "Encoder":
         """The encoder of some of the groups."""

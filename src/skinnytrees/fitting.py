@@ -175,6 +175,7 @@ class Walk:
         self.validation = None if held_out is None else self.prepared.also(held_out)
         self.groups = Groups(self.prepared.encoder.offsets, problem.price, problem.fixed)
         self.rules = path_rules(len(training.Y), **settings.final)
+        self.n_features_of = np.array([len(features) for features in problem.feature_groups])
         self.forks = [Fork([], [], [])]
         self.interrupted = False
 
@@ -235,7 +236,7 @@ class Walk:
     def _measure(self, point: PathPoint, fork: Fork) -> EpochReport:
         """Take a point in with its losses and report; all or nothing, whenever Ctrl-C comes."""
         val_loss = np.nan
-        n_features = sum(len(self.problem.feature_groups[g]) for g in point.groups)
+        n_features = int(self.n_features_of[point.groups].sum())
         losses = None if self.validation is None else self._losses(point.groups, point.trees)
         if losses is not None and self.validation is not None:
             val_loss = float(np.average(losses, weights=self.validation.weight))
