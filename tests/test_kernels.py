@@ -189,7 +189,9 @@ def test_dead_nodes_are_found_with_a_narrow_smooth_step():
     trees, data = random_trees(3, 1, rng, depth=3), random_data(SquaredError(), 8, 3, 1, rng)
     work = make_workspace(trees, 8, 1)
     settings = settings_of(activation=SmoothStep(theta=0.01))
-    evaluate_scores(trees, data.X @ trees.W + trees.b, settings.functions(np.float64), work, np.empty((8, 1)))
+    nothing = np.empty((8, 0))
+    Z, functions = data.X @ trees.W + trees.b, settings.functions(np.float64)
+    evaluate_scores(trees, Z, nothing, trees.W[:0], functions, work, np.empty((8, 1)))
     reached = work.reach.reshape(8, -1, trees.n_trees) != 0
     np.testing.assert_array_equal(work.alive, reached.any(axis=2))
     assert not work.alive.all()

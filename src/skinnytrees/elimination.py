@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from skinnytrees.kernels.epoch import loss_without
+from skinnytrees.kernels.epoch import evaluate_scores
 from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace
+from skinnytrees.losses import evaluate_loss
 
 # Rows on which costs are measured.
 _COST_ROWS = 2000
@@ -50,6 +51,7 @@ class Elimination:
         self.precision = _precision(self.centred) if fill_in else None
         self.Z = self.rows.X @ trees.W + trees.b
         self.work = make_workspace(trees, _PIECE, data.Y.shape[1], 0)
+        self.outputs = np.empty((len(self.Z), trees.O.shape[1]), dtype=self.Z.dtype)
         self.loss = self._loss(np.zeros((len(self.Z), 0), dtype=np.float32), slice(0, 0))
 
     def cost(self, group: int) -> float:
@@ -92,18 +94,9 @@ class Elimination:
         return np.ascontiguousarray(self.centred @ (self.precision[:, columns] @ own).astype(np.float32))
 
     def _loss(self, lost: NDArray[np.float32], columns: slice) -> float:
-        return float(
-            loss_without(
-                self.trees,
-                self.Z,
-                lost,
-                self.trees.W[columns],
-                self.functions,
-                self.work,
-                self.rows.Y,
-                self.rows.weight,
-            )
-        )
+        evaluate_scores(self.trees, self.Z, lost, self.trees.W[columns], self.functions, self.work, self.outputs)
+        losses = evaluate_loss(self.functions.loss, self.functions.loss_parameter, self.outputs, self.rows.Y)[0]
+        return float(losses.astype(np.float64) @ self.rows.weight)
 
 
 def _precision(centred: NDArray[np.float32]) -> NDArray[np.float64]:

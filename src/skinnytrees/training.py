@@ -164,7 +164,8 @@ def evaluate_at(trees: Trees, Z: NDArray[Any], functions: Functions) -> NDArray[
     """Raw outputs for rows whose w.x + b is Z."""
     out = np.empty((len(Z), trees.O.shape[1]), dtype=trees.flat.dtype)
     work = make_workspace(trees, min(_PIECE, max(1, len(Z))), 1, n_columns=0)
-    evaluate_scores(trees, np.ascontiguousarray(Z), functions, work, out)
+    nothing = np.zeros((len(Z), 0), dtype=trees.flat.dtype)
+    evaluate_scores(trees, np.ascontiguousarray(Z), nothing, trees.W[:0], functions, work, out)
     return out
 
 

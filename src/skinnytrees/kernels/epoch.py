@@ -173,34 +173,15 @@ def evaluate_ensemble(trees, functions, work, n):  # type: ignore[no-untyped-def
 
 
 @kernel
-def evaluate_scores(trees, Z, functions, work, out):  # type: ignore[no-untyped-def]
-    """The ensemble's outputs for rows whose w.x + b is in Z, in pieces that fit the workspace."""
-    for start in range(0, Z.shape[0], work.S.shape[0]):
-        n = min(work.S.shape[0], Z.shape[0] - start)
-        copy_rows(Z, start, work.S[:n])
-        evaluate_ensemble(trees, functions, work, n)
-        for i in range(n):
-            for c in range(out.shape[1]):
-                out[start + i, c] = work.F[i, c]
-
-
-@kernel
-def loss_without(trees, Z, lost, W_lost, functions, work, Y, weight):  # type: ignore[no-untyped-def]
-    """Weighted sum of the rows' losses where w.x + b is Z - lost W_lost, in pieces that fit the workspace."""
+def evaluate_scores(trees, Z, lost, W_lost, functions, work, out):  # type: ignore[no-untyped-def]
+    """The ensemble's outputs for rows whose w.x + b is Z - lost W_lost, in pieces that fit the workspace."""
     number = Z.dtype.type
-    loss = 0.0
     for start in range(0, Z.shape[0], work.S.shape[0]):
         n = min(work.S.shape[0], Z.shape[0] - start)
         copy_rows(Z, start, work.S[:n])
         add_product(number(-1), lost[start : start + n], W_lost, number(1), work.S[:n])
         evaluate_ensemble(trees, functions, work, n)
-        functions.loss(
-            pointer(work.F), pointer(Y[start : start + n]), pointer(work.G), pointer(work.row_loss),
-            n, work.G.shape[1], Y.shape[1], functions.loss_parameter,
-        )  # fmt: skip
-        for i in range(n):
-            loss += weight[start + i] * work.row_loss[i]
-    return loss
+        copy_rows(work.F, 0, out[start : start + n])
 
 
 @kernel
