@@ -35,6 +35,9 @@ from skinnytrees.rows import Rows
 from skinnytrees.threads import side_by_side
 from skinnytrees.training import Callback, EpochReport, TrainingSettings, computing, train
 
+# The ways of pruning that are tried: with and without the columns that stay filling in for what goes.
+FILL_IN = (True, False)
+
 
 class Prepared(NamedTuple):
     """Rows as kernels take them, with what it takes to prepare others in the same way."""
@@ -217,7 +220,7 @@ class Walk:
             return
         ways = [
             prune(start, data, groups, todo[1:], fill_in, trainer, self.rules, own_rng)
-            for fill_in, own_rng in zip((True, False), fork_generator(rng, 2), strict=True)
+            for fill_in, own_rng in zip(FILL_IN, fork_generator(rng, len(FILL_IN)), strict=True)
         ]
         self.forks = [Fork(list(screened.points), list(screened.losses), list(screened.reports)) for _ in ways]
         for _ in todo[1:]:
@@ -343,7 +346,7 @@ def _fold_losses(
     problem: Problem, settings: PathSettings, rng: np.random.Generator
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
     """For each fork, each size's loss on every held-out row, by walks that did not see the row; and the rows' weights."""
-    by_fork: list[list[NDArray[np.float64]]] = [[], []]
+    by_fork: list[list[NDArray[np.float64]]] = [[] for _ in FILL_IN]
     weights = []
     for kept, held in settings.folds or ():
         walk = Walk(problem, kept, held, settings._replace(callbacks=()))

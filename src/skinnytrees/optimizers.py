@@ -3,6 +3,7 @@
 A schedule gives the rate of every step. An optimiser turns an ensemble into a function that runs one compiled epoch.
 """
 
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -14,6 +15,7 @@ from scipy import sparse
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels import in_threads
 from skinnytrees.kernels.active_set import count_pieces
+from skinnytrees.kernels.compilation import compiled_for
 from skinnytrees.kernels.epoch import train_active, train_cells, train_epoch
 from skinnytrees.kernels.state import (
     Data,
@@ -204,11 +206,23 @@ class Adam:
         return run
 
 
+class _SameTypes:
+    """Calls one kernel again and again with arguments of the same types."""
+
+    def __init__(self) -> None:
+        self.compiled: Callable[..., Any] | None = None
+
+    def __call__(self, kernel: Any, *arguments: Any) -> Any:
+        if self.compiled is None:
+            self.compiled = compiled_for(kernel, arguments)
+        return self.compiled(*arguments)
+
+
 class FixedRun:
     """Training at a fixed support, on dense data."""
 
     def __init__(self, task: Task) -> None:
-        self.task, self.trees = task, task.trees
+        self.task, self.trees, self.call = task, task.trees, _SameTypes()
         self.n_groups = len(task.offsets) - 1
         self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], task.data.X.shape[1])
         self.samples, self.moments = no_samples(task.trees.flat.dtype), no_moments(task.trees)
@@ -216,9 +230,9 @@ class FixedRun:
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""
-        loss, shrinkage = train_epoch(
-            self.trees, self.task.data, self.task.functions, self.work, self.samples, self.moments, schedule, order,
-            self.task.batch_size, self.task.l2,
+        loss, shrinkage = self.call(
+            train_epoch, self.trees, self.task.data, self.task.functions, self.work, self.samples, self.moments, schedule,
+            order, self.task.batch_size, self.task.l2,
         )  # fmt: skip
         self.shrinkage *= shrinkage
         return float(loss)
@@ -256,7 +270,8 @@ class ActiveRun:
     """Training in which groups come and go."""
 
     def __init__(self, task: Task) -> None:
-        self.task, self.trees, X = task, task.trees, task.data.X
+        self.task, self.trees, self.call = task, task.trees, _SameTypes()
+        X = task.data.X
         self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], self._columns_gathered(X))
         sizes = largest_column_norms(X, task.batch_size)
         self.active = make_active(task.offsets, task.trees.W.strides[0], sizes)
@@ -272,12 +287,11 @@ class ActiveRun:
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""
-        task = self.task
-        return float(
-            train_active(
-                self.trees, task.data, task.functions, self.work, self.active, schedule, order, task.batch_size, task.l2
-            )
-        )
+        loss = self.call(
+            train_active, self.trees, self.task.data, self.task.functions, self.work, self.active, schedule, order,
+            self.task.batch_size, self.task.l2,
+        )  # fmt: skip
+        return float(loss)
 
     def sync(self) -> None:
         """Weights are always up to date."""
@@ -303,9 +317,9 @@ class CellsRun(ActiveRun):
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""
-        loss = train_cells(
-            self.trees, self.data, self.cells, self.task.functions, self.work, self.active, self.moments, schedule, order,
-            self.task.batch_size, self.task.l2,
+        loss = self.call(
+            train_cells, self.trees, self.data, self.cells, self.task.functions, self.work, self.active, self.moments,
+            schedule, order, self.task.batch_size, self.task.l2,
         )  # fmt: skip
         return float(loss)
 

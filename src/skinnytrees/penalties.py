@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skinnytrees.exceptions import refuse_unless
+from skinnytrees.kernels.compilation import kernel
 from skinnytrees.kernels.prox import threshold_group
 
 Array = NDArray[Any]
+
+_threshold = kernel(threshold_group.py_func)
 
 
 class Penalty(Protocol):
@@ -166,5 +169,5 @@ def soft_threshold(group: ArrayLike, threshold: float) -> Array:
 
 def _prox(group: ArrayLike, hard: float, soft: float) -> Array:
     result = np.array(group, dtype=float)
-    threshold_group(result.reshape(1, -1), hard, soft)
+    _threshold(result.reshape(1, -1), hard, soft)
     return result

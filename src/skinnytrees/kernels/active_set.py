@@ -8,7 +8,7 @@ almost all of them without a look at their columns; the rest join the step with 
 from math import sqrt
 
 from skinnytrees.kernels.blas import add_product, add_product_ta
-from skinnytrees.kernels.compilation import kernel, part
+from skinnytrees.kernels.compilation import part
 from skinnytrees.kernels.copying import repeat_row
 from skinnytrees.kernels.prox import threshold_group
 
@@ -142,7 +142,7 @@ def cut_blocks(active):  # type: ignore[no-untyped-def]
     return n_blocks + 1
 
 
-@kernel
+@part
 def gather_columns(X, rows, columns, n_columns, target):  # type: ignore[no-untyped-def]
     """Copy the batch's values of the alive columns."""
     for i in range(rows.shape[0]):
@@ -151,7 +151,7 @@ def gather_columns(X, rows, columns, n_columns, target):  # type: ignore[no-unty
             place[j] = row[columns[j]]
 
 
-@kernel
+@part
 def add_cells_product(cells, rows, place, W, S):  # type: ignore[no-untyped-def]
     """S <- S + X W for the rows of a sparse X."""
     for i in range(rows.shape[0]):
@@ -164,7 +164,7 @@ def add_cells_product(cells, rows, place, W, S):  # type: ignore[no-untyped-def]
                     total[j] += value * weights[j]
 
 
-@kernel
+@part
 def step_on_cells(cells, rows, place, n_columns, W, D, shrink, eta):  # type: ignore[no-untyped-def]
     """W <- shrink W - eta X'D for the rows of a sparse X."""
     number = W.dtype.type

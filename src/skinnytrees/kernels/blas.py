@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import get_cython_function_address, intrinsic
 
-from skinnytrees.kernels.compilation import kernel
+from skinnytrees.kernels.compilation import part
 
 # Registered by name, so that cached machine code finds the routine in every process.
 for _precision in "sd":
@@ -24,19 +24,19 @@ _AS_IS = ord("N")
 _TRANSPOSED = ord("T")
 
 
-@kernel
+@part
 def add_product(alpha, A, B, beta, C):  # type: ignore[no-untyped-def]
     """C <- alpha A B + beta C."""
     _gemm(_AS_IS, _AS_IS, A.shape[0], B.shape[1], A.shape[1], alpha, A, B, beta, C)
 
 
-@kernel
+@part
 def add_product_ta(alpha, A, B, beta, C):  # type: ignore[no-untyped-def]
     """C <- alpha A' B + beta C."""
     _gemm(_TRANSPOSED, _AS_IS, A.shape[1], B.shape[1], A.shape[0], alpha, A, B, beta, C)
 
 
-@kernel
+@part
 def add_product_tb(alpha, A, B, beta, C):  # type: ignore[no-untyped-def]
     """C <- alpha A B' + beta C."""
     _gemm(_AS_IS, _TRANSPOSED, A.shape[0], B.shape[0], A.shape[1], alpha, A, B, beta, C)

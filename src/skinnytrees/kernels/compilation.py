@@ -57,6 +57,17 @@ def _package_stamp() -> tuple[int, int]:
     return max(file.st_mtime_ns for file in files), sum(file.st_size for file in files)
 
 
+def compiled_for(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    """The machine code of a kernel for arguments of these types; to be called with such arguments only.
+
+    At every ordinary call numba looks up the type of every array in every bundle, which takes longer than a small step.
+    """
+    kinds = tuple(dispatcher.typeof_pyval(argument) for argument in arguments)
+    dispatcher.compile(kinds)
+    entry_point: Callable[..., Any] = dispatcher.overloads[kinds].entry_point
+    return entry_point
+
+
 # A function that calls kernels and is called by kernels: spliced into its callers before compilation, because otherwise
 # each level of calls would be optimised again with all that is below it (measured: 23 s to compile a first fit, now 10).
 part = numba.njit(inline="always", **_OPTIONS)

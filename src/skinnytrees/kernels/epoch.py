@@ -133,7 +133,13 @@ def adam_step(trees, work, moments, n, eta, l2):  # type: ignore[no-untyped-def]
         gradient.b[j] = 0
     subtract_column_sums(number(-1), work.D[:n], gradient.b)
     add_product_ta(number(1), work.reach[:n, n_splits:], work.G[:n], number(0), gradient.O)
-    _adam_step(trees, gradient.flat, moments, eta, number(2 * l2 / n_splits))
+    moments.steps[0] += 1
+    steps = moments.steps[0]
+    rate, unbias = eta / (1 - 0.9**steps), 1 / sqrt(1 - 0.999**steps)
+    add_scaled(
+        gradient.flat[: trees.W.size], number(2 * l2 / n_splits), trees.flat
+    )  # W comes first and alone has a ridge
+    _move_by_moments(trees.flat, gradient.flat, moments.first, moments.second, number(rate), number(unbias))
 
 
 @part
@@ -184,7 +190,7 @@ def evaluate_scores(trees, Z, lost, W_lost, functions, work, out):  # type: igno
         copy_rows(work.F, 0, out[start : start + n])
 
 
-@kernel
+@part
 def subtract_column_sums(eta, D, b):  # type: ignore[no-untyped-def]
     """Subtract the sum over rows: b <- b - eta D'1."""
     for i in range(D.shape[0]):
@@ -193,20 +199,18 @@ def subtract_column_sums(eta, D, b):  # type: ignore[no-untyped-def]
             b[j] -= eta * row[j]
 
 
+@part
+def add_scaled(target, factor, source):  # type: ignore[no-untyped-def]
+    """Target <- target + factor source, as far as the target goes."""
+    for i in range(target.shape[0]):
+        target[i] += factor * source[i]
+
+
 @kernel
-def _adam_step(trees, gradient, moments, eta, ridge):  # type: ignore[no-untyped-def]
-    flat, first, second = trees.flat, moments.first, moments.second
+def _move_by_moments(flat, gradient, first, second, rate, unbias):  # type: ignore[no-untyped-def]
     number = flat.dtype.type
-    moments.steps[0] += 1
-    steps = moments.steps[0]
-    keep_first, add_first = number(0.9), number(0.1)
-    keep_second, add_second = number(0.999), number(0.001)
-    rate, unbias = number(eta / (1 - 0.9**steps)), number(1 / sqrt(1 - 0.999**steps))
-    tiny = number(1e-8)
-    for i in range(trees.W.size):  # the hyperplanes come first and alone carry the ridge
-        gradient[i] += ridge * flat[i]
     for i in range(flat.shape[0]):
         g = gradient[i]
-        first[i] = keep_first * first[i] + add_first * g
-        second[i] = keep_second * second[i] + add_second * g * g
-        flat[i] -= rate * first[i] / (sqrt(second[i]) * unbias + tiny)
+        first[i] = number(0.9) * first[i] + number(0.1) * g
+        second[i] = number(0.999) * second[i] + number(0.001) * g * g
+        flat[i] -= rate * first[i] / (sqrt(second[i]) * unbias + number(1e-8))

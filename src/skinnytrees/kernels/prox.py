@@ -2,10 +2,10 @@
 
 from math import sqrt
 
-from skinnytrees.kernels.compilation import kernel
+from skinnytrees.kernels.compilation import part
 
 
-@kernel
+@part
 def threshold_group(rows, hard, soft):  # type: ignore[no-untyped-def]
     """Zero the group if its norm is not above ``hard``, else shrink its norm by ``soft``; tell whether it is in use.
 

@@ -5,7 +5,7 @@ many multiplications a row as there are rows, not as there are columns. W is for
 """
 
 from skinnytrees.kernels.blas import add_product_ta
-from skinnytrees.kernels.compilation import kernel, part
+from skinnytrees.kernels.compilation import part
 from skinnytrees.kernels.copying import gather_rows
 
 
@@ -28,7 +28,7 @@ def sample_step(samples, work, rows, shrink, eta):  # type: ignore[no-untyped-de
     _shrink_and_scatter(samples.A, rows, work.D, number(shrink), number(eta))
 
 
-@kernel
+@part
 def _shrink_and_scatter(A, rows, D, shrink, eta):  # type: ignore[no-untyped-def]
     """A <- shrink A, then subtract eta D from the batch's rows."""
     for i in range(A.shape[0]):
