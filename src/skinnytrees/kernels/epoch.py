@@ -72,7 +72,8 @@ def train_active(trees, data, functions, work, active, schedule, order, batch_si
         for piece in range(n_pieces):
             add_scores(piece, n_pieces, n, trees, active, work)
         eta, hard, soft = schedule.eta[step], schedule.hard[step], schedule.soft[step]
-        loss += middle_of_step(trees, data, functions, work, rows, eta)
+        loss += route_batch(trees, data, functions, work, rows)
+        step_on_leaves_and_biases(trees, work, n, eta)
         shrink = 1 - 2 * eta * l2 / trees.b.shape[0]
         n_blocks = begin_step(trees, data, active, work, rows, eta, max(hard, soft))
         step_on_blocks(0, n_blocks, n, trees, active, work, shrink, eta, hard, soft)

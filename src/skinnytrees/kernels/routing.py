@@ -4,10 +4,10 @@ Layout: node i of tree j of one sample stands at ``i * n_trees + j``, nodes in b
 the split nodes. Trees are innermost, so every loop here runs over trees in SIMD lanes.
 """
 
-from skinnytrees.kernels.compilation import kernel, part
+from skinnytrees.kernels.compilation import kernel
 
 
-@part
+@kernel
 def descend(S, n_trees, reach, alive):  # type: ignore[no-untyped-def]
     """From the chance S to go left at every split node, fill the chance ``reach`` to arrive at every node and leaf.
 
@@ -40,7 +40,7 @@ def descend(S, n_trees, reach, alive):  # type: ignore[no-untyped-def]
             live[2 * node + 2] = some_right != 0
 
 
-@part
+@kernel
 def ascend(S, reach, alive, n_trees, value, D):  # type: ignore[no-untyped-def]
     """From the leaves' part of ``value`` (loss gradient times leaf weight), turn ``D`` into the hyperplanes' gradient.
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# About what the second-level cache holds, so that a block of W is thresholded before it leaves the cache.
-_BLOCK_BYTES = 256 * 1024
+# A block of W is thresholded before it leaves the caches. Smaller blocks were slower: BLAS prepares D again for each.
+_BLOCK_BYTES = 2 * 1024 * 1024
 
 
 class Trees(NamedTuple):
