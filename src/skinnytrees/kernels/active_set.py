@@ -5,12 +5,10 @@ scores, and a step brings it back only if ``eta ||x' D||`` exceeds the threshold
 almost all of them without a look at their columns; the rest join the step with zero weights, and the threshold decides.
 """
 
-from math import sqrt
-
 from skinnytrees.kernels.blas import add_product, add_product_ta
 from skinnytrees.kernels.compilation import part
 from skinnytrees.kernels.copying import repeat_row
-from skinnytrees.kernels.prox import threshold_group
+from skinnytrees.kernels.prox import norm_of, threshold_group
 
 # Rounding of single precision must not rule out a group: bounds are taken this much larger.
 _SAFETY = 1.001
@@ -70,7 +68,7 @@ def admit(active, W, D, eta, limit):  # type: ignore[no-untyped-def]
     before = active.n_alive[0]
     if before == active.groups.shape[0]:
         return False
-    longest_step = eta * _norm(D) * _SAFETY
+    longest_step = eta * norm_of(D) * _SAFETY
     for i in range(active.by_size.shape[0]):
         group = active.by_size[i]
         first, end = active.offsets[group], active.offsets[group + 1]
@@ -181,15 +179,3 @@ def step_on_cells(cells, rows, place, n_columns, W, D, shrink, eta):  # type: ig
                 step, weights = number(eta) * cells.values[cell], W[row]
                 for j in range(weights.shape[0]):
                     weights[j] -= step * gradient[j]
-
-
-@part
-def _norm(D):  # type: ignore[no-untyped-def]
-    squares = 0.0
-    for i in range(D.shape[0]):
-        row = D[i]
-        partial = D.dtype.type(0)
-        for j in range(row.shape[0]):
-            partial += row[j] * row[j]
-        squares += partial
-    return sqrt(squares)

@@ -12,14 +12,7 @@ def threshold_group(rows, hard, soft):  # type: ignore[no-untyped-def]
     ``hard = sqrt(2 eta lambda0)`` is the prox of the group l0 norm (paper, section 5.1), ``soft = eta lambda`` that of
     the group lasso; with both zero the group stays as it is.
     """
-    squares = 0.0
-    for k in range(rows.shape[0]):
-        row = rows[k]
-        partial = rows.dtype.type(0)
-        for j in range(row.shape[0]):
-            partial += row[j] * row[j]
-        squares += partial
-    norm = sqrt(squares)
+    norm = norm_of(rows)
     if norm <= hard or norm <= soft:
         for k in range(rows.shape[0]):
             row = rows[k]
@@ -33,3 +26,16 @@ def threshold_group(rows, hard, soft):  # type: ignore[no-untyped-def]
             for j in range(row.shape[0]):
                 row[j] *= factor
     return True
+
+
+@part
+def norm_of(rows):  # type: ignore[no-untyped-def]
+    """Root of the sum of all squares; rows are added up in double precision."""
+    squares = 0.0
+    for k in range(rows.shape[0]):
+        row = rows[k]
+        partial = rows.dtype.type(0)
+        for j in range(row.shape[0]):
+            partial += row[j] * row[j]
+        squares += partial
+    return sqrt(squares)
