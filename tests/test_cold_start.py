@@ -24,10 +24,9 @@ print(time.perf_counter() - start)
 """
 THRESHOLD = """
 import skinnytrees
-from skinnytrees.kernels.prox import threshold_group
-from skinnytrees.penalties import hard_threshold
+from skinnytrees.penalties import _threshold, hard_threshold
 assert hard_threshold([3.0, 4.0], 4.9).tolist() == [3.0, 4.0]
-print(skinnytrees.__file__, sum(threshold_group.stats.cache_hits.values()))
+print(skinnytrees.__file__, sum(_threshold.stats.cache_hits.values()))
 """
 EVALUATE = """
 import numpy as np
