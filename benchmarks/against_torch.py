@@ -12,10 +12,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from benchmarks import torch_port
+from benchmarks import torch_port  # first: it says what to install where torch is missing
 from benchmarks.speed import (
     CASE_HEADER,
     CASES,
@@ -72,7 +70,7 @@ def compare_steps(n_threads: int, quick: bool) -> None:
 
 def torch_step_seconds(case: Case, n_threads: int, tuned: bool) -> float:
     """The twin of ``speed.step_seconds``."""
-    torch.set_num_threads(n_threads)
+    torch_port.torch.set_num_threads(n_threads)
     rng = np.random.default_rng(0)
     trees, data = random_problem(case, rng)
     settings = replace(DENSE_STEPS, batch_size=case.batch_size)
@@ -81,8 +79,8 @@ def torch_step_seconds(case: Case, n_threads: int, tuned: bool) -> float:
     return best_seconds(lambda: next(epochs), case.repeats) / case.steps_an_epoch
 
 
-def as_tensors(data: Data) -> tuple[Tensor, Tensor]:
-    return torch.from_numpy(data.X), torch.from_numpy(data.Y[:, 0]).long()
+def as_tensors(data: Data) -> tuple[torch_port.Tensor, torch_port.Tensor]:
+    return torch_port.torch.from_numpy(data.X), torch_port.torch.from_numpy(data.Y[:, 0]).long()
 
 
 # ------------------------------------------------------------------------------------------------ an annealed fit
@@ -124,7 +122,7 @@ def our_fit(start: Trees, data: Data, settings: TrainingSettings, n_threads: int
 
 
 def torch_fit(start: Trees, data: Data, settings: TrainingSettings, n_threads: int) -> Fit:
-    torch.set_num_threads(n_threads)
+    torch_port.torch.set_num_threads(n_threads)
     model, (X, y) = torch_port.SoftTrees(start, settings.activation), as_tensors(data)
     n_epochs_run, started = 0, time.perf_counter()
     for _ in torch_port.run_epochs(model, X, y, settings, np.random.default_rng(1), tuned=True):

@@ -7,9 +7,13 @@ means: autograd instead of a pass back up the trees, and ``torch.optim.SGD``. Ne
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+
+try:
+    import torch
+    from torch import Tensor, nn
+    from torch.nn import functional
+except ImportError as error:
+    raise ImportError("This needs PyTorch 2.4 or newer: pip install -c constraints.txt -e '.[torch]'") from error
 
 from skinnytrees.activations import Activation, Sigmoid, SmoothStep
 from skinnytrees.kernels.state import Trees

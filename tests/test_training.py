@@ -15,7 +15,7 @@ from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.losses import SquaredError
 from skinnytrees.optimizers import SGD, Adam, Constant
 from skinnytrees.penalties import GroupL0
-from skinnytrees.threads import one_blas_thread, side_by_side
+from skinnytrees.threads import allowed_threads, one_blas_thread, side_by_side
 from skinnytrees.training import TrainingSettings, train
 
 SETTINGS = TrainingSettings(
@@ -207,6 +207,13 @@ def test_tasks_side_by_side_give_their_results_in_order_and_their_errors(n_threa
     assert side_by_side([lambda i=i: i**2 for i in range(5)], n_threads) == [0, 1, 4, 9, 16]
     with pytest.raises(ZeroDivisionError):
         side_by_side([lambda: 1, lambda: 1 // 0], n_threads)
+
+
+def test_no_thread_at_all_is_refused_and_none_means_all_cores():
+    with pytest.raises(ValueError, match="n_jobs=0 allows no thread"):
+        allowed_threads(0)
+    assert allowed_threads(1) == 1
+    assert allowed_threads(None) == allowed_threads(-1) >= 1
 
 
 def blas_threads() -> list[int]:

@@ -10,11 +10,14 @@ from typing import Any, TypeVar
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
+from skinnytrees.exceptions import refuse_unless
+
 Result = TypeVar("Result")
 
 
 def allowed_threads(n_jobs: int | None) -> int:
     """How many threads ``n_jobs`` allows: None means all cores; within a joblib worker, what is left to it."""
+    refuse_unless(n_jobs != 0, "n_jobs=0 allows no thread. Use 1 for one, or None for all cores.")
     return int(effective_n_jobs(-1 if n_jobs is None else n_jobs))
 
 
