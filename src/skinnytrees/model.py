@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from skinnytrees.activations import Activation
 from skinnytrees.encoding import Encoder, cached_pieces
 from skinnytrees.kernels.compilation import compilation_notice
-from skinnytrees.kernels.prediction import predict_rows
+from skinnytrees.kernels.prediction import make_room, predict_rows
 from skinnytrees.kernels.state import Trees
 from skinnytrees.losses import TargetScale
 
@@ -60,10 +60,11 @@ class SoftTrees:
         activation, theta = self.activation.kernel(dtype), float(self.activation.theta)
         leaves = np.ascontiguousarray(trees.O.T)
         out = np.empty((X.shape[0], len(self.base)))
+        room = make_room(trees, len(out))
         with compilation_notice():
             for rows in cached_pieces(len(out), len(trees.W)):
                 design = self.encoder.encode_dense(X[rows])
-                predict_rows(design, trees.W, trees.b, leaves, self.base, activation, theta, out[rows])
+                predict_rows(design, trees.W, trees.b, leaves, self.base, activation, theta, room, out[rows])
         return out
 
     def column_norms(self) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ from skinnytrees.kernels.blas import add_product, add_product_ta
 from skinnytrees.kernels.compilation import part
 from skinnytrees.kernels.copying import repeat_row
 from skinnytrees.kernels.prox import norm_of, threshold_group
+from skinnytrees.kernels.views import block_of, rows_of, top
 
 # Rounding of single precision must not rule out a group: bounds are taken this much larger.
 _SAFETY = 1.001
@@ -23,7 +24,7 @@ _PIECES = 4
 @part
 def gather_batch(trees, data, active, work, rows):  # type: ignore[no-untyped-def]
     """Fill work.S with the biases and work.X with the alive columns."""
-    repeat_row(trees.b, work.S[: rows.shape[0]])
+    repeat_row(trees.b, top(work.S, rows.shape[0]))
     gather_columns(data.X, rows, active.columns, active.n_alive[1], work.X)
 
 
@@ -39,13 +40,14 @@ def add_scores(piece, n_pieces, n_rows, trees, active, work):  # type: ignore[no
     n_splits, n_columns = trees.W.shape[1], active.n_alive[1]
     first, end = piece * n_splits // n_pieces, (piece + 1) * n_splits // n_pieces
     one = trees.W.dtype.type(1)
-    add_product(one, work.X[:n_rows, :n_columns], trees.W[:n_columns, first:end], one, work.S[:n_rows, first:end])
+    X, W = block_of(work.X, 0, n_rows, 0, n_columns), block_of(trees.W, 0, n_columns, first, end)
+    add_product(one, X, W, one, block_of(work.S, 0, n_rows, first, end))
 
 
 @part
 def begin_step(trees, data, active, work, rows, eta, limit):  # type: ignore[no-untyped-def]
     """Let groups join that may return, and cut the step into blocks: how many there are."""
-    if admit(active, trees.W, work.D[: rows.shape[0]], eta, limit):
+    if admit(active, trees.W, top(work.D, rows.shape[0]), eta, limit):
         gather_columns(data.X, rows, active.columns, active.n_alive[1], work.X)
     return cut_blocks(active)
 
@@ -53,12 +55,12 @@ def begin_step(trees, data, active, work, rows, eta, limit):  # type: ignore[no-
 @part
 def step_on_blocks(first_block, end_block, n_rows, trees, active, work, shrink, eta, hard, soft):  # type: ignore[no-untyped-def]
     """The gradient step and the threshold; a block is thresholded while it is still in the cache."""
-    X, D, W, starts = work.X[:n_rows], work.D[:n_rows], trees.W, active.starts
+    D, W, starts = top(work.D, n_rows), trees.W, active.starts
     number = W.dtype.type
-    for block in range(first_block, end_block):
-        first_group, end_group = active.blocks[block], active.blocks[block + 1]
+    for i in range(first_block, end_block):
+        first_group, end_group = active.blocks[i], active.blocks[i + 1]
         first, end = starts[first_group], starts[end_group]
-        add_product_ta(number(-eta), X[:, first:end], D, number(shrink), W[first:end])
+        add_product_ta(number(-eta), block_of(work.X, 0, n_rows, first, end), D, number(shrink), rows_of(W, first, end))
         threshold_groups(W, starts, first_group, end_group, hard, soft, active.kept)
 
 
@@ -95,7 +97,7 @@ def admit(active, W, D, eta, limit):  # type: ignore[no-untyped-def]
 def threshold_groups(W, starts, first_group, end_group, hard, soft, kept):  # type: ignore[no-untyped-def]
     """Threshold a run of packed groups and note which of them keep weights; without thresholds, all do."""
     for i in range(first_group, end_group):
-        kept[i] = (hard == 0 and soft == 0) or threshold_group(W[starts[i] : starts[i + 1]], hard, soft)
+        kept[i] = (hard == 0 and soft == 0) or threshold_group(rows_of(W, starts[i], starts[i + 1]), hard, soft)
 
 
 @part

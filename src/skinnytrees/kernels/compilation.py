@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 # Sums may be reordered (SIMD lanes need that), but NaN and infinity keep their meaning: they tell of divergence.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
-_OPTIONS = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
+_OPTIONS = {"fastmath": FAST, "nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
 def kernel(function: Callable[..., Any]) -> Any:

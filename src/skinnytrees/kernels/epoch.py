@@ -24,6 +24,7 @@ from skinnytrees.kernels.compilation import kernel, part, pointer
 from skinnytrees.kernels.copying import copy_rows, gather_rows, repeat_row
 from skinnytrees.kernels.routing import ascend, descend
 from skinnytrees.kernels.sample_space import sample_scores, sample_step
+from skinnytrees.kernels.views import block_of, rows_of, top
 
 
 @kernel
@@ -42,13 +43,13 @@ def train_epoch(trees, data, functions, work, samples, moments, schedule, order,
             sample_scores(trees, samples, work, rows)
         else:
             gather_rows(data.X, rows, work.X)
-            repeat_row(trees.b, work.S[:n])
-            add_product(number(1), work.X[:n], trees.W, number(1), work.S[:n])
+            repeat_row(trees.b, top(work.S, n))
+            add_product(number(1), top(work.X, n), trees.W, number(1), top(work.S, n))
         loss += route_batch(trees, data, functions, work, rows)
         eta = schedule.eta[step]
         shrink = 1 - 2 * eta * l2 / n_splits
         if moments.first.shape[0] > 0:
-            add_product_ta(number(1), work.X[:n], work.D[:n], number(0), moments.gradient.W)
+            add_product_ta(number(1), top(work.X, n), top(work.D, n), number(0), moments.gradient.W)
             adam_step(trees, work, moments, n, eta, l2)
             continue
         step_on_leaves_and_biases(trees, work, n, eta)
@@ -56,7 +57,7 @@ def train_epoch(trees, data, functions, work, samples, moments, schedule, order,
             sample_step(samples, work, rows, shrink, eta)
             shrinkage *= shrink
         else:
-            add_product_ta(number(-eta), work.X[:n], work.D[:n], number(shrink), trees.W)
+            add_product_ta(number(-eta), top(work.X, n), top(work.D, n), number(shrink), trees.W)
     return loss, shrinkage
 
 
@@ -88,7 +89,7 @@ def train_cells(trees, data, cells, functions, work, active, moments, schedule, 
     for step in range(schedule.eta.shape[0]):
         rows = order[step * batch_size : (step + 1) * batch_size]
         n = rows.shape[0]
-        repeat_row(trees.b, work.S[:n])
+        repeat_row(trees.b, top(work.S, n))
         add_cells_product(cells, rows, active.place, trees.W, work.S)
         loss += route_batch(trees, data, functions, work, rows)
         eta, hard, soft = schedule.eta[step], schedule.hard[step], schedule.soft[step]
@@ -98,7 +99,7 @@ def train_cells(trees, data, cells, functions, work, active, moments, schedule, 
             W, shrink, rate = moments.gradient.W, 0.0, -1.0
         else:
             W, rate = trees.W, eta
-            admit(active, W, work.D[:n], eta, max(hard, soft))
+            admit(active, W, top(work.D, n), eta, max(hard, soft))
         step_on_cells(cells, rows, active.place, active.n_alive[1], W, work.D, shrink, rate)
         if use_adam:
             adam_step(trees, work, moments, n, eta, l2)
@@ -121,8 +122,14 @@ def middle_of_step(trees, data, functions, work, rows, eta):  # type: ignore[no-
 def step_on_leaves_and_biases(trees, work, n, eta):  # type: ignore[no-untyped-def]
     """Plain gradient steps on what has no penalty."""
     number = trees.b.dtype.type
-    add_product_ta(number(-eta), work.reach[:n, trees.b.shape[0] :], work.G[:n], number(1), trees.O)
-    subtract_column_sums(number(eta), work.D[:n], trees.b)
+    add_product_ta(number(-eta), leaves_of(work.reach, n, trees), top(work.G, n), number(1), trees.O)
+    subtract_column_sums(number(eta), top(work.D, n), trees.b)
+
+
+@part
+def leaves_of(places, n, trees):  # type: ignore[no-untyped-def]
+    """The leaves' part of an array over all nodes, for the first n rows."""
+    return block_of(places, 0, n, trees.W.shape[1], places.shape[1])
 
 
 @part
@@ -132,8 +139,8 @@ def adam_step(trees, work, moments, n, eta, l2):  # type: ignore[no-untyped-def]
     gradient, n_splits = moments.gradient, trees.b.shape[0]
     for j in range(n_splits):
         gradient.b[j] = 0
-    subtract_column_sums(number(-1), work.D[:n], gradient.b)
-    add_product_ta(number(1), work.reach[:n, n_splits:], work.G[:n], number(0), gradient.O)
+    subtract_column_sums(number(-1), top(work.D, n), gradient.b)
+    add_product_ta(number(1), leaves_of(work.reach, n, trees), top(work.G, n), number(0), gradient.O)
     moments.steps[0] += 1
     steps = moments.steps[0]
     rate, unbias = eta / (1 - 0.9**steps), 1 / sqrt(1 - 0.999**steps)
@@ -149,9 +156,8 @@ def route_batch(trees, data, functions, work, rows):  # type: ignore[no-untyped-
     number = trees.W.dtype.type
     n = rows.shape[0]
     gather_rows(data.Y, rows, work.Y)
-    S, reach, value, G = work.S[:n], work.reach[:n], work.value[:n], work.G[:n]
+    G = top(work.G, n)
     n_trees = trees.O.shape[0] - trees.W.shape[1]  # a perfect tree has one leaf more than it has split nodes
-    leaves_at = trees.W.shape[1]
     evaluate_ensemble(trees, functions, work, n)
     functions.loss(
         pointer(work.F), pointer(work.Y), pointer(G), pointer(work.row_loss),
@@ -163,8 +169,8 @@ def route_batch(trees, data, functions, work, rows):  # type: ignore[no-untyped-
         loss += weight * work.row_loss[i]
         for c in range(G.shape[1]):
             G[i, c] *= weight * number(1 / n)
-    add_product_tb(number(1), G, trees.O, number(0), value[:, leaves_at:])
-    ascend(S, reach, work.alive, n_trees, value, work.D[:n])
+    add_product_tb(number(1), G, trees.O, number(0), leaves_of(work.value, n, trees))
+    ascend(n, n_trees, work.S, work.reach, work.alive, work.value, work.D)
     return loss
 
 
@@ -172,11 +178,10 @@ def route_batch(trees, data, functions, work, rows):  # type: ignore[no-untyped-
 def evaluate_ensemble(trees, functions, work, n):  # type: ignore[no-untyped-def]
     """From w.x + b in work.S, fill the routing (work.S, work.D = slope, work.reach) and the outputs work.F."""
     number = trees.W.dtype.type
-    S, reach = work.S[:n], work.reach[:n]
     n_trees = trees.O.shape[0] - trees.W.shape[1]
-    functions.activation(pointer(work.S), pointer(work.D), n * S.shape[1], functions.theta)
-    descend(S, n_trees, reach, work.alive)
-    add_product(number(1), reach[:, trees.W.shape[1] :], trees.O, number(0), work.F[:n])
+    functions.activation(pointer(work.S), pointer(work.D), n * work.S.shape[1], functions.theta)
+    descend(n, n_trees, work.S, work.reach, work.alive)
+    add_product(number(1), leaves_of(work.reach, n, trees), trees.O, number(0), top(work.F, n))
 
 
 @kernel
@@ -185,10 +190,10 @@ def evaluate_scores(trees, Z, lost, W_lost, functions, work, out):  # type: igno
     number = Z.dtype.type
     for start in range(0, Z.shape[0], work.S.shape[0]):
         n = min(work.S.shape[0], Z.shape[0] - start)
-        copy_rows(Z, start, work.S[:n])
-        add_product(number(-1), lost[start : start + n], W_lost, number(1), work.S[:n])
+        copy_rows(Z, start, top(work.S, n))
+        add_product(number(-1), rows_of(lost, start, start + n), W_lost, number(1), top(work.S, n))
         evaluate_ensemble(trees, functions, work, n)
-        copy_rows(work.F, 0, out[start : start + n])
+        copy_rows(work.F, 0, rows_of(out, start, start + n))
 
 
 @part

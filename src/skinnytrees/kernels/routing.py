@@ -8,13 +8,13 @@ from skinnytrees.kernels.compilation import kernel
 
 
 @kernel
-def descend(S, n_trees, reach, alive):  # type: ignore[no-untyped-def]
+def descend(n_rows, n_trees, S, reach, alive):  # type: ignore[no-untyped-def]
     """From the chance S to go left at every split node, fill the chance ``reach`` to arrive at every node and leaf.
 
     A node that no tree sends the sample to (smooth-step gives exact zeros) is marked dead and costs a fill with zeros.
     """
     n_splits = S.shape[1] // n_trees
-    for row in range(S.shape[0]):
+    for row in range(n_rows):
         go, here, live = S[row], reach[row], alive[row]
         for tree in range(n_trees):
             here[tree] = 1
@@ -41,13 +41,13 @@ def descend(S, n_trees, reach, alive):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def ascend(S, reach, alive, n_trees, value, D):  # type: ignore[no-untyped-def]
+def ascend(n_rows, n_trees, S, reach, alive, value, D):  # type: ignore[no-untyped-def]
     """From the leaves' part of ``value`` (loss gradient times leaf weight), turn ``D`` into the hyperplanes' gradient.
 
     ``D`` holds the activation's slope on entry and the loss gradient with respect to each split's w.x + b on return.
     """
     n_splits = S.shape[1] // n_trees
-    for row in range(S.shape[0]):
+    for row in range(n_rows):
         go, here, live, worth, gradient = S[row], reach[row], alive[row], value[row], D[row]
         for node in range(n_splits - 1, -1, -1):
             at, left, right = node * n_trees, (2 * node + 1) * n_trees, (2 * node + 2) * n_trees

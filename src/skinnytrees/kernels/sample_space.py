@@ -7,6 +7,7 @@ many multiplications a row as there are rows, not as there are columns. W is for
 from skinnytrees.kernels.blas import add_product_ta
 from skinnytrees.kernels.compilation import part
 from skinnytrees.kernels.copying import gather_rows
+from skinnytrees.kernels.views import top
 
 
 @part
@@ -24,7 +25,7 @@ def sample_step(samples, work, rows, shrink, eta):  # type: ignore[no-untyped-de
     """Z <- shrink Z - eta K D, and the same step on A."""
     n = rows.shape[0]
     number = work.S.dtype.type
-    add_product_ta(number(-eta), work.X[:n], work.D[:n], number(shrink), samples.Z)
+    add_product_ta(number(-eta), top(work.X, n), top(work.D, n), number(shrink), samples.Z)
     _shrink_and_scatter(samples.A, rows, work.D, number(shrink), number(eta))
 
 
