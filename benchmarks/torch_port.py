@@ -38,7 +38,7 @@ class SoftTrees(nn.Module):
         reach = S.new_ones(1, 1, 1)
         for level in range(self.depth):
             left = reach * S[:, 2**level - 1 : 2 ** (level + 1) - 1]
-            reach = torch.stack([left, reach - left], dim=2).flatten(1, 2)
+            reach = torch.cat([left, reach - left], dim=1)
         return reach.flatten(1) @ self.O
 
     @torch.no_grad()

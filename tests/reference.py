@@ -57,11 +57,11 @@ def route(activation, z):
 
 def path_to(leaf: int, n_splits: int) -> Iterator[tuple[int, bool]]:
     """The split nodes above a leaf, each with whether the way goes left there."""
-    place = n_splits + leaf
-    while place > 0:
-        parent = (place - 1) // 2
-        yield parent, place == 2 * parent + 1
-        place = parent
+    level_above = (n_splits + 1) // 2
+    while level_above > 0:
+        left, leaf = leaf < level_above, leaf % level_above
+        yield level_above - 1 + leaf, left
+        level_above //= 2
 
 
 def turns(share: np.ndarray, leaf: int) -> list[np.ndarray]:

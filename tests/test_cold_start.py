@@ -156,7 +156,7 @@ def test_new_version_of_a_kernel_is_not_served_from_the_cache_of_those_that_call
     first = run_copy(installed, tmp_path, code=EVALUATE)
     routing = installed / "skinnytrees" / "kernels" / "routing.py"
     source = routing.read_text()
-    edited = source.replace("here[tree] = 1\n", "here[tree] = 2\n")  # everyone arrives at the root twice
+    edited = source.replace("reach[row, tree] = 1\n", "reach[row, tree] = 2\n")  # everyone arrives at the root twice
     assert edited != source
     routing.write_text(edited)
     assert run_copy(installed, tmp_path, code=EVALUATE) == pytest.approx(2 * first)

@@ -184,17 +184,17 @@ def train_both(penalty, offsets, optimizer, dtype, loss=None, n_outputs=2, activ
     return trees, theirs, reports[-1].n_features
 
 
-def test_dead_nodes_are_found_with_a_narrow_smooth_step():
+def test_sample_reaches_one_leaf_of_every_tree_with_a_narrow_smooth_step():
     rng = np.random.default_rng(10)
     trees, data = random_trees(3, 1, rng, depth=3), random_data(SquaredError(), 8, 3, 1, rng)
     work = make_workspace(trees, 8, 1)
-    settings = settings_of(activation=SmoothStep(theta=0.01))
+    settings = settings_of(activation=SmoothStep(theta=1e-9))
     nothing = np.empty((8, 0))
     Z, functions = data.X @ trees.W + trees.b, settings.functions(np.float64)
     evaluate_scores(trees, Z, nothing, trees.W[:0], functions, work, np.empty((8, 1)))
-    reached = work.reach.reshape(8, -1, trees.n_trees) != 0
-    np.testing.assert_array_equal(work.alive, reached.any(axis=2))
-    assert not work.alive.all()
+    leaves = work.reach[:, trees.W.shape[1] :].reshape(8, -1, trees.n_trees)
+    np.testing.assert_array_equal(np.sort(leaves, axis=1)[:, -1], 1)
+    np.testing.assert_array_equal(leaves.sum(axis=1), 1)
 
 
 def one_column_that_explains_the_target(n_rows: int) -> Data:
@@ -324,7 +324,7 @@ def torch_loss(torch, weights, data, loss, activation):
     while reach.shape[2] < leaves.shape[1]:
         first = reach.shape[2] - 1
         here = share[:, :, first : first + reach.shape[2]]
-        reach = torch.stack([reach * here, reach * (1 - here)], dim=3).flatten(2)
+        reach = torch.cat([reach * here, reach * (1 - here)], dim=2)
     F = torch.einsum("ntl,tlk->nk", reach, leaves)
     functional = torch.nn.functional
     if isinstance(loss, SquaredError):

@@ -268,7 +268,8 @@ def test_frame_with_words_and_gaps_reaches_the_default_estimator_as_it_is():
     frame["word"] = np.where(y, "good", "bad")
     frame.loc[::7, "a"] = np.nan
     selector = StabilitySelector(n_resamples=4, random_state=0).fit(frame, y)
-    assert selector.get_feature_names_out().tolist() == ["word"]
+    assert "word" in selector.get_feature_names_out()
+    assert selector.frequencies_[-1] == 1 > np.median(selector.frequencies_)
 
 
 def test_sparse_table_works_with_the_default_estimator():

@@ -170,7 +170,7 @@ def route_batch(trees, data, functions, work, rows):  # type: ignore[no-untyped-
         for c in range(G.shape[1]):
             G[i, c] *= weight * number(1 / n)
     add_product_tb(number(1), G, trees.O, number(0), leaves_of(work.value, n, trees))
-    ascend(n, n_trees, work.S, work.reach, work.alive, work.value, work.D)
+    ascend(n, n_trees, work.S, work.reach, work.value, work.D)
     return loss
 
 
@@ -180,7 +180,7 @@ def evaluate_ensemble(trees, functions, work, n):  # type: ignore[no-untyped-def
     number = trees.W.dtype.type
     n_trees = trees.O.shape[0] - trees.W.shape[1]
     functions.activation(pointer(work.S), pointer(work.D), n * work.S.shape[1], functions.theta)
-    descend(n, n_trees, work.S, work.reach, work.alive)
+    descend(n, n_trees, work.S, work.reach)
     add_product(number(1), leaves_of(work.reach, n, trees), trees.O, number(0), top(work.F, n))
 
 

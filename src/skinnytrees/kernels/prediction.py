@@ -26,7 +26,6 @@ class Room(NamedTuple):
     scores: NDArray[Any]
     slope: NDArray[Any]
     reach: NDArray[Any]
-    alive: NDArray[np.bool_]
 
 
 def make_room(trees: Trees, n_rows: int) -> Room:
@@ -36,7 +35,6 @@ def make_room(trees: Trees, n_rows: int) -> Room:
         scores=np.empty((min(n_rows, _ROWS_AT_ONCE), n_splits), dtype),
         slope=np.empty(n_splits, dtype),
         reach=np.empty((1, n_places), dtype),
-        alive=np.empty((1, n_places // trees.n_trees), np.bool_),
     )
 
 
@@ -51,7 +49,7 @@ def predict_rows(design, W, b, leaves, base, activation, theta, room, out):  # t
         for i in range(n):
             scores = rows_of(room.scores, i, i + 1)
             activation(pointer(scores), pointer(room.slope), n_splits, theta)
-            descend(1, n_trees, scores, room.reach, room.alive)
+            descend(1, n_trees, scores, room.reach)
             for c in range(leaves.shape[0]):
                 out[start + i, c] = base[c] + _dot(in_row(room.reach, 0, n_splits, room.reach.shape[1]), leaves[c])
 

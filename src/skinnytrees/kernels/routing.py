@@ -1,72 +1,64 @@
 """How a sample runs down soft trees and how its gradient runs back up (paper, section S2).
 
-Layout: node i of tree j of one sample stands at ``i * n_trees + j``, nodes in breadth-first order, the leaves after
-the split nodes. Trees are innermost, so every loop here runs over trees in SIMD lanes.
+Layout: node i of tree j of one sample stands at ``i * n_trees + j``, level after level, the leaves last. Where a level is
+``width`` long, the node at ``at`` has its left child at ``at + width`` and its right child at ``at + 2 * width``: all left
+children of a level come before all right ones. So a level is one loop in SIMD lanes, however few the trees.
+
+Smooth-step's exact zeros take part in these loops: to look for dead nodes and to skip them was slower (docs/speed.md).
 """
 
 from skinnytrees.kernels.compilation import kernel
+from skinnytrees.kernels.views import in_row
 
 
 @kernel
-def descend(n_rows, n_trees, S, reach, alive):  # type: ignore[no-untyped-def]
-    """From the chance S to go left at every split node, fill the chance ``reach`` to arrive at every node and leaf.
-
-    A node that no tree sends the sample to (smooth-step gives exact zeros) is marked dead and costs a fill with zeros.
-    """
-    n_splits = S.shape[1] // n_trees
+def descend(n_rows, n_trees, S, reach):  # type: ignore[no-untyped-def]
+    """From the chance S to go left at every split node, fill the chance ``reach`` to arrive at every node and leaf."""
     for row in range(n_rows):
-        go, here, live = S[row], reach[row], alive[row]
         for tree in range(n_trees):
-            here[tree] = 1
-        live[0] = True
-        for node in range(n_splits):
-            at, left, right = node * n_trees, (2 * node + 1) * n_trees, (2 * node + 2) * n_trees
-            if not live[node]:
-                for tree in range(2 * n_trees):
-                    here[left + tree] = 0
-                live[2 * node + 1] = False
-                live[2 * node + 2] = False
-                continue
-            some_left = S.dtype.type(0)
-            some_right = S.dtype.type(0)
-            for tree in range(n_trees):
-                to_left = here[at + tree] * go[at + tree]
-                to_right = here[at + tree] - to_left
-                here[left + tree] = to_left
-                here[right + tree] = to_right
-                some_left += to_left
-                some_right += to_right
-            live[2 * node + 1] = some_left != 0
-            live[2 * node + 2] = some_right != 0
+            reach[row, tree] = 1
+        at, width = 0, n_trees
+        while at < S.shape[1]:
+            below, last = at + width, at + 2 * width
+            _part_ways(
+                in_row(S, row, at, below), in_row(reach, row, at, below),
+                in_row(reach, row, below, last), in_row(reach, row, last, last + width),
+            )  # fmt: skip
+            at, width = below, 2 * width
 
 
 @kernel
-def ascend(n_rows, n_trees, S, reach, alive, value, D):  # type: ignore[no-untyped-def]
+def ascend(n_rows, n_trees, S, reach, value, D):  # type: ignore[no-untyped-def]
     """From the leaves' part of ``value`` (loss gradient times leaf weight), turn ``D`` into the hyperplanes' gradient.
 
     ``D`` holds the activation's slope on entry and the loss gradient with respect to each split's w.x + b on return.
     """
-    n_splits = S.shape[1] // n_trees
     for row in range(n_rows):
-        go, here, live, worth, gradient = S[row], reach[row], alive[row], value[row], D[row]
-        for node in range(n_splits - 1, -1, -1):
-            at, left, right = node * n_trees, (2 * node + 1) * n_trees, (2 * node + 2) * n_trees
-            if not live[node]:
-                for tree in range(n_trees):
-                    worth[at + tree] = 0
-                    gradient[at + tree] = 0
-                continue
-            _pass_up(
-                go[at : at + n_trees], here[at : at + n_trees], worth[left : left + n_trees],
-                worth[right : right + n_trees], worth[at : at + n_trees], gradient[at : at + n_trees],
+        below, width = S.shape[1], (S.shape[1] + n_trees) // 2
+        while below > 0:
+            at, last = below - width, below + width
+            _join(
+                in_row(S, row, at, below), in_row(reach, row, at, below), in_row(value, row, below, last),
+                in_row(value, row, last, last + width), in_row(value, row, at, below), in_row(D, row, at, below),
             )  # fmt: skip
+            below, width = at, width // 2
+
+
+# On slices, so that the compiler need not fear that one part of a row overlaps another: three times as fast.
 
 
 @kernel
-def _pass_up(go, here, left, right, worth, gradient):  # type: ignore[no-untyped-def]
-    # On slices, so that the compiler need not fear that one node's row overlaps another's: three times as fast.
-    for tree in range(go.shape[0]):
-        other = right[tree]
-        difference = left[tree] - other
-        worth[tree] = other + go[tree] * difference
-        gradient[tree] = gradient[tree] * here[tree] * difference
+def _part_ways(go, here, left, right):  # type: ignore[no-untyped-def]
+    for i in range(go.shape[0]):
+        to_left = here[i] * go[i]
+        left[i] = to_left
+        right[i] = here[i] - to_left
+
+
+@kernel
+def _join(go, here, left, right, worth, gradient):  # type: ignore[no-untyped-def]
+    for i in range(go.shape[0]):
+        other = right[i]
+        difference = left[i] - other
+        worth[i] = other + go[i] * difference
+        gradient[i] = gradient[i] * here[i] * difference

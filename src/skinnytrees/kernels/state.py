@@ -200,7 +200,6 @@ class Workspace(NamedTuple):
     D: NDArray[Any]
     reach: NDArray[Any]
     value: NDArray[Any]
-    alive: NDArray[np.bool_]
     F: NDArray[Any]
     G: NDArray[Any]
     row_loss: NDArray[Any]
@@ -223,7 +222,6 @@ def make_workspace(trees: Trees, n_rows: int, target_width: int, n_columns: int 
         D=room(n_splits),
         reach=room(n_places),
         value=room(n_places),
-        alive=np.zeros((n_rows, n_places // trees.n_trees), dtype=np.bool_),
         F=room(n_outputs),
         G=room(n_outputs),
         row_loss=np.zeros(n_rows, dtype=dtype),
