@@ -218,6 +218,28 @@ def finals(choose: Callable[..., tuple[path.Recipe, ...]]) -> Callable[[], Abstr
     return lambda: patch.object(path.PathRules, "final", choose)
 
 
+def fork_first() -> AbstractContextManager[Any]:
+    """Only the fork whose chosen point is best on held-out rows gets final ensembles."""
+    all_of = fitting.Walk.candidates
+
+    def best_fork(walk: fitting.Walk, folds: Any) -> list[fitting.Candidate]:
+        found = all_of(walk, folds)
+        best = min(found, key=lambda one: np.average(one.losses[one.chosen], weights=one.weight))
+        return [one for one in found if one.fork is best.fork]
+
+    return patch.object(fitting.Walk, "candidates", best_fork)
+
+
+def swaps_on_few_rows() -> AbstractContextManager[Any]:
+    """Where pruning follows, screening goes without swaps."""
+    swap = path.swap
+
+    def seldom(point: Any, data: Any, groups: Any, trainer: Any, rules: path.PathRules, rng: Any) -> Any:
+        return point if rules.prune_from > 0 else swap(point, data, groups, trainer, rules, rng)
+
+    return patch.object(path, "swap", seldom)
+
+
 def another_seed() -> AbstractContextManager[Any]:
     """The same rules and the same split, other random numbers: what chance alone does."""
     return patch.object(
@@ -282,6 +304,7 @@ ALTERNATIVES = [
     Alternative("sizes", "ratio 0.85", constant("_RATIO", 0.85)),
     Alternative("sizes", "every size below 8", constant("EVERY_SIZE_BELOW", 8)),
     Alternative("swaps", "none", constant("_SWAP_SHARE", 0.0), where_it_screens),
+    Alternative("swaps", "only where nothing is pruned", swaps_on_few_rows, where_pruning_starts_above(100)),
     Alternative("swaps", "share 0.5", constant("_SWAP_SHARE", 0.5), where_it_screens),
     Alternative("swaps", "gain 0.99", constant("_SWAP_GAIN", 0.99), where_it_screens),
     Alternative("screening", "rate 0.1", recipe(*_SCREEN, learning_rate=0.1), where_it_screens),
@@ -298,6 +321,7 @@ ALTERNATIVES = [
     Alternative("pruning start", "200", constant("PRUNING_STARTS_AT", 200), where_pruning_starts_above(100)),
     Alternative("forks", "fill in only", constant("FILL_IN", (True,), fitting), where_it_prunes),
     Alternative("forks", "plain only", constant("FILL_IN", (False,), fitting), where_it_prunes),
+    Alternative("forks", "chosen before growing", fork_first, where_it_prunes),
     Alternative("fill-in ridge", "0.001", constant("_RIDGE", 0.001, elimination), where_it_prunes),
     Alternative("fill-in ridge", "0.1", constant("_RIDGE", 0.1, elimination), where_it_prunes),
     Alternative("cost rows", "500", constant("_COST_ROWS", 500, elimination), where_rows(500)),
