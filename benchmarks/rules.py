@@ -183,6 +183,13 @@ SETS = {
     "word counts": DataSet(partial(word_counts, n_columns=800, n_classes=3), 550, 40),
     "categories": DataSet(partial(categories, task="classification"), 1300, 8),
     "categories, regression": DataSet(partial(categories, task="regression"), 450, 8),
+    "blocks, many rows": DataSet(partial(blocks, n_blocks=50, size=6, task="classification"), 4500, 0.5),
+    "many effects, many rows": DataSet(
+        partial(linear, n_columns=250, n_signal=60, noise=0.5, task="regression"), 4000, 0.5
+    ),
+    "three classes, many rows": DataSet(
+        partial(hypercube, n_features=200, n_informative=15, n_redundant=45, n_classes=3), 3000, 0.5
+    ),
     "steps": DataSet(partial(skewed_steps, n_columns=12, task="classification"), 6000, 5),
     "steps, regression": DataSet(partial(skewed_steps, n_columns=20, task="regression"), 2000, 8),
 }
@@ -238,6 +245,18 @@ def swaps_on_few_rows() -> AbstractContextManager[Any]:
         return point if rules.prune_from > 0 else swap(point, data, groups, trainer, rules, rng)
 
     return patch.object(path, "swap", seldom)
+
+
+def pruning_start(rows_a_group: float) -> Callable[[], AbstractContextManager[Any]]:
+    """Pruning starts earlier where there are that many rows for every group, and then screening does not swap."""
+
+    def rules(n_rows: int, **chosen: Any) -> path.PathRules:
+        found = path.path_rules(n_rows, **chosen)
+        return (
+            replace(found, prune_from=max(found.prune_from, int(n_rows / rows_a_group))) if found.prune_from else found
+        )
+
+    return lambda: patch.object(fitting, "path_rules", rules)
 
 
 def another_seed() -> AbstractContextManager[Any]:
@@ -319,6 +338,7 @@ ALTERNATIVES = [
     Alternative("pruning rows", "never", constant("PRUNING_NEEDS_ROWS", inf), where_it_prunes),
     Alternative("pruning start", "50", constant("PRUNING_STARTS_AT", 50), where_pruning_starts_above(50)),
     Alternative("pruning start", "200", constant("PRUNING_STARTS_AT", 200), where_pruning_starts_above(100)),
+    Alternative("pruning start", "30 rows a group", pruning_start(30), where_rows(3000)),
     Alternative("forks", "fill in only", constant("FILL_IN", (True,), fitting), where_it_prunes),
     Alternative("forks", "plain only", constant("FILL_IN", (False,), fitting), where_it_prunes),
     Alternative("forks", "chosen before growing", fork_first, where_it_prunes),

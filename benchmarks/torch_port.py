@@ -27,11 +27,11 @@ class SoftTrees(nn.Module):
     def __init__(self, start: Trees, activation: Activation) -> None:
         super().__init__()
         self.n_trees = start.n_trees
-        self.depth = (start.O.shape[0] // start.n_trees).bit_length() - 1
+        self.depth = (start.O.shape[1] // start.n_trees).bit_length() - 1
         self.share_left = share_left(activation)
         self.W = nn.Parameter(torch.tensor(start.W))
         self.b = nn.Parameter(torch.tensor(start.b))
-        self.O = nn.Parameter(torch.tensor(start.O))
+        self.O = nn.Parameter(torch.tensor(start.O.T).contiguous())
 
     def forward(self, X: Tensor) -> Tensor:
         S = self.share_left(torch.addmm(self.b, X, self.W)).view(len(X), -1, self.n_trees)

@@ -32,12 +32,12 @@ class Ensemble(NamedTuple):
         """From the kernels' layout, in which trees are innermost: column = node * n_trees + tree."""
         n_trees = trees.n_trees
         W = trees.W.reshape(len(trees.W), len(trees.b) // n_trees, n_trees).transpose(2, 1, 0)
-        leaves = trees.O.reshape(-1, n_trees, trees.O.shape[1]).transpose(1, 0, 2)
+        leaves = trees.O.reshape(len(trees.O), -1, n_trees).transpose(2, 1, 0)
         return cls(*(np.array(part, dtype=dtype) for part in (W, trees.b.reshape(-1, n_trees).T, leaves)))
 
     def flat(self) -> np.ndarray:
         """In the order of ``Trees.flat``."""
-        return np.concatenate([self.W.transpose(2, 1, 0).ravel(), self.b.T.ravel(), self.O.transpose(1, 0, 2).ravel()])
+        return np.concatenate([self.W.transpose(2, 1, 0).ravel(), self.b.T.ravel(), self.O.transpose(2, 1, 0).ravel()])
 
 
 # ------------------------------------------------------------------------------------------------ the ensemble

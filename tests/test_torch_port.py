@@ -50,7 +50,7 @@ def train_both_and_compare(trees, data, activation, penalty) -> list[int]:
     rounding = ROUNDING[str(trees.flat.dtype)]
     W, b, leaves = (part.detach().numpy() for part in (port.W, port.b, port.O))
     np.testing.assert_array_equal(trees.W.any(axis=1), W.any(axis=1))
-    for ours, theirs in ((trees.W, W), (trees.b, b), (trees.O, leaves)):
+    for ours, theirs in ((trees.W, W), (trees.b, b), (trees.O.T, leaves)):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=rounding)
     np.testing.assert_allclose([report.loss for report in reports], losses, rtol=rounding)
     assert [report.n_features for report in reports] == list(n_features)

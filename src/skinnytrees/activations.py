@@ -9,7 +9,7 @@ import numpy as np
 from numba import carray, types
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.compilation import function_argument, kernel, scalar_type
+from skinnytrees.kernels.compilation import function_argument, inner_kernel, scalar_type
 
 
 class Activation(Protocol):
@@ -99,7 +99,7 @@ def _fill_sigmoid_float32(z_address, slope_address, n, theta):  # type: ignore[n
     _rational_sigmoid(carray(z_address, n), carray(slope_address, n), theta)
 
 
-@kernel
+@inner_kernel
 def _rational_sigmoid(z, slope, theta):  # type: ignore[no-untyped-def]
     # share = (1 + tanh(z / (2 theta))) / 2 with the minimax rational tanh that numeric libraries use in float32
     # (degree 13 over degree 6, exact to rounding); numba's exp would not run in SIMD lanes. A kernel of its own,

@@ -51,7 +51,7 @@ class Elimination:
         self.precision = _precision(self.centred) if fill_in else None
         self.Z = self.rows.X @ trees.W + trees.b
         self.work = make_workspace(trees, _PIECE, data.Y.shape[1], 0)
-        self.outputs = np.empty((len(self.Z), trees.O.shape[1]), dtype=self.Z.dtype)
+        self.outputs = np.empty((len(self.Z), trees.O.shape[0]), dtype=self.Z.dtype)
         self.loss = self._loss(np.zeros((len(self.Z), 0), dtype=np.float32), slice(0, 0))
 
     def cost(self, group: int) -> float:

@@ -374,7 +374,7 @@ def _reference_losses(problem: Problem, data: Data) -> tuple[float, float]:
 
 def _as_model(problem: Problem, encoder: Encoder, target: TargetScale, trees: Trees) -> SoftTrees:
     small = trees.copy()
-    small.O[:] *= target.raw_scale.astype(small.O.dtype)
+    small.O[:] *= target.raw_scale.astype(small.O.dtype)[:, None]
     return SoftTrees(encoder, small, target.raw_shift, problem.activation)
 
 

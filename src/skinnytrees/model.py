@@ -41,7 +41,7 @@ class SoftTrees:
         used = np.logical_or.reduceat(trees.W.any(axis=1), encoder.offsets[:-1])
         columns = np.repeat(used, np.diff(encoder.offsets))
         small = trees.select(np.flatnonzero(columns))
-        small.O[:] *= target.raw_scale.astype(small.O.dtype)
+        small.O[:] *= target.raw_scale.astype(small.O.dtype)[:, None]
         return cls(encoder.select(np.flatnonzero(used)), small, target.raw_shift, activation)
 
     @property
@@ -58,13 +58,12 @@ class SoftTrees:
         """Raw outputs (rows, outputs) for a table of numbers, of which only the trees' features are read."""
         trees, dtype = self.trees, self.trees.flat.dtype
         activation, theta = self.activation.kernel(dtype), float(self.activation.theta)
-        leaves = np.ascontiguousarray(trees.O.T)
         out = np.empty((X.shape[0], len(self.base)))
         room = make_room(trees, len(out))
         with compilation_notice():
             for rows in cached_pieces(len(out), len(trees.W)):
                 design = self.encoder.encode_dense(X[rows])
-                predict_rows(design, trees.W, trees.b, leaves, self.base, activation, theta, room, out[rows])
+                predict_rows(design, trees.W, trees.b, trees.O, self.base, activation, theta, room, out[rows])
         return out
 
     def column_norms(self) -> NDArray[np.float64]:

@@ -387,16 +387,16 @@ def average(copies: list[Trees]) -> Trees:
     if len(copies) == 1:
         return copies[0]
     n, n_columns = len(copies), copies[0].W.shape[0]
-    n_trees, n_outputs = copies[0].n_trees, copies[0].O.shape[1]
+    n_trees, n_outputs = copies[0].n_trees, copies[0].O.shape[0]
 
     def side_by_side(parts: list[NDArray[Any]], rows: int) -> NDArray[Any]:
         return np.concatenate([part.reshape(rows, -1, n_trees) for part in parts], axis=2).reshape(rows, -1)
 
     W = side_by_side([trees.W for trees in copies], n_columns)
     b = side_by_side([trees.b for trees in copies], 1)
-    leaves = side_by_side([np.ascontiguousarray(trees.O.T) / n for trees in copies], n_outputs)
-    flat = np.concatenate([W.ravel(), b.ravel(), leaves.T.ravel()])
-    return view_trees(flat, n_columns, W.shape[1], leaves.T.shape)
+    leaves = side_by_side([trees.O / n for trees in copies], n_outputs)
+    flat = np.concatenate([W.ravel(), b.ravel(), leaves.ravel()])
+    return view_trees(flat, n_columns, W.shape[1], leaves.shape)
 
 
 def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:

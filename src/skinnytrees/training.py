@@ -153,7 +153,7 @@ def run_epochs(
 
 def evaluate(trees: Trees, X: Any, functions: Functions) -> NDArray[Any]:
     """Raw outputs of the ensemble for the rows of X, dense or sparse."""
-    out = np.empty((X.shape[0], trees.O.shape[1]), dtype=trees.flat.dtype)
+    out = np.empty((X.shape[0], trees.O.shape[0]), dtype=trees.flat.dtype)
     for start in range(0, len(out), _SCORED_AT_ONCE):
         stop = start + _SCORED_AT_ONCE
         out[start:stop] = evaluate_at(trees, X[start:stop] @ trees.W + trees.b, functions)
@@ -162,7 +162,7 @@ def evaluate(trees: Trees, X: Any, functions: Functions) -> NDArray[Any]:
 
 def evaluate_at(trees: Trees, Z: NDArray[Any], functions: Functions) -> NDArray[Any]:
     """Raw outputs for rows whose w.x + b is Z."""
-    out = np.empty((len(Z), trees.O.shape[1]), dtype=trees.flat.dtype)
+    out = np.empty((len(Z), trees.O.shape[0]), dtype=trees.flat.dtype)
     work = make_workspace(trees, min(_PIECE, max(1, len(Z))), 1, n_columns=0)
     nothing = np.zeros((len(Z), 0), dtype=trees.flat.dtype)
     evaluate_scores(trees, np.ascontiguousarray(Z), nothing, trees.W[:0], functions, work, out)

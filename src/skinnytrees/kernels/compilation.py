@@ -20,15 +20,24 @@ from numba.extending import intrinsic
 # Sums may be reordered (SIMD lanes need that), but NaN and infinity keep their meaning: they tell of divergence.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
-_OPTIONS = {"fastmath": FAST, "nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
+# Kernels get all memory from outside, so nothing counts references to arrays (_nrt): that alone was a tenth of all compilation.
+_OPTIONS: dict[str, Any] = {
+    "fastmath": FAST, "nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True,
+}  # fmt: skip
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., Any], **options: Any) -> Any:
     """Compile on first call and cache on disk, or not at all where no folder can be written."""
+    options |= _OPTIONS
     try:
-        return _stamped(numba.njit(cache=True, **_OPTIONS)(function))
+        return _stamped(numba.njit(cache=True, **options)(function))
     except RuntimeError:
-        return numba.njit(**_OPTIONS)(function)
+        return numba.njit(**options)(function)
+
+
+def inner_kernel(function: Callable[..., Any]) -> Any:
+    """The same for a kernel that only kernels call: it needs no entry for Python, which takes time to compile."""
+    return kernel(function, no_cpython_wrapper=True)
 
 
 def _stamped(dispatcher: Any) -> Any:

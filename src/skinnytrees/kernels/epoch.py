@@ -19,9 +19,10 @@ from skinnytrees.kernels.active_set import (
     step_on_cells,
     threshold_groups,
 )
-from skinnytrees.kernels.blas import add_product, add_product_ta, add_product_tb
-from skinnytrees.kernels.compilation import kernel, part, pointer
+from skinnytrees.kernels.blas import add_product, add_product_ta
+from skinnytrees.kernels.compilation import inner_kernel, kernel, part, pointer
 from skinnytrees.kernels.copying import copy_rows, gather_rows, repeat_row
+from skinnytrees.kernels.loops import dot_rows
 from skinnytrees.kernels.routing import ascend, descend
 from skinnytrees.kernels.sample_space import sample_scores, sample_step
 from skinnytrees.kernels.views import block_of, rows_of, top
@@ -122,7 +123,7 @@ def middle_of_step(trees, data, functions, work, rows, eta):  # type: ignore[no-
 def step_on_leaves_and_biases(trees, work, n, eta):  # type: ignore[no-untyped-def]
     """Plain gradient steps on what has no penalty."""
     number = trees.b.dtype.type
-    add_product_ta(number(-eta), leaves_of(work.reach, n, trees), top(work.G, n), number(1), trees.O)
+    add_product_ta(number(-eta), top(work.G, n), leaves_of(work.reach, n, trees), number(1), trees.O)
     subtract_column_sums(number(eta), top(work.D, n), trees.b)
 
 
@@ -140,7 +141,7 @@ def adam_step(trees, work, moments, n, eta, l2):  # type: ignore[no-untyped-def]
     for j in range(n_splits):
         gradient.b[j] = 0
     subtract_column_sums(number(-1), top(work.D, n), gradient.b)
-    add_product_ta(number(1), leaves_of(work.reach, n, trees), top(work.G, n), number(0), gradient.O)
+    add_product_ta(number(1), top(work.G, n), leaves_of(work.reach, n, trees), number(0), gradient.O)
     moments.steps[0] += 1
     steps = moments.steps[0]
     rate, unbias = eta / (1 - 0.9**steps), 1 / sqrt(1 - 0.999**steps)
@@ -157,7 +158,7 @@ def route_batch(trees, data, functions, work, rows):  # type: ignore[no-untyped-
     n = rows.shape[0]
     gather_rows(data.Y, rows, work.Y)
     G = top(work.G, n)
-    n_trees = trees.O.shape[0] - trees.W.shape[1]  # a perfect tree has one leaf more than it has split nodes
+    n_trees = trees.O.shape[1] - trees.W.shape[1]  # a perfect tree has one leaf more than it has split nodes
     evaluate_ensemble(trees, functions, work, n)
     functions.loss(
         pointer(work.F), pointer(work.Y), pointer(G), pointer(work.row_loss),
@@ -169,7 +170,7 @@ def route_batch(trees, data, functions, work, rows):  # type: ignore[no-untyped-
         loss += weight * work.row_loss[i]
         for c in range(G.shape[1]):
             G[i, c] *= weight * number(1 / n)
-    add_product_tb(number(1), G, trees.O, number(0), leaves_of(work.value, n, trees))
+    add_product(number(1), G, trees.O, number(0), leaves_of(work.value, n, trees))
     ascend(n, n_trees, work.S, work.reach, work.value, work.D)
     return loss
 
@@ -177,11 +178,10 @@ def route_batch(trees, data, functions, work, rows):  # type: ignore[no-untyped-
 @part
 def evaluate_ensemble(trees, functions, work, n):  # type: ignore[no-untyped-def]
     """From w.x + b in work.S, fill the routing (work.S, work.D = slope, work.reach) and the outputs work.F."""
-    number = trees.W.dtype.type
-    n_trees = trees.O.shape[0] - trees.W.shape[1]
+    n_trees = trees.O.shape[1] - trees.W.shape[1]
     functions.activation(pointer(work.S), pointer(work.D), n * work.S.shape[1], functions.theta)
     descend(n, n_trees, work.S, work.reach)
-    add_product(number(1), leaves_of(work.reach, n, trees), trees.O, number(0), top(work.F, n))
+    dot_rows(leaves_of(work.reach, n, trees), trees.O, work.F)
 
 
 @kernel
@@ -212,7 +212,7 @@ def add_scaled(target, factor, source):  # type: ignore[no-untyped-def]
         target[i] += factor * source[i]
 
 
-@kernel
+@inner_kernel
 def _move_by_moments(flat, gradient, first, second, rate, unbias):  # type: ignore[no-untyped-def]
     number = flat.dtype.type
     for i in range(flat.shape[0]):

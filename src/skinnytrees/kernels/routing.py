@@ -7,11 +7,11 @@ children of a level come before all right ones. So a level is one loop in SIMD l
 Smooth-step's exact zeros take part in these loops: to look for dead nodes and to skip them was slower (docs/speed.md).
 """
 
-from skinnytrees.kernels.compilation import kernel
+from skinnytrees.kernels.compilation import inner_kernel
 from skinnytrees.kernels.views import in_row
 
 
-@kernel
+@inner_kernel
 def descend(n_rows, n_trees, S, reach):  # type: ignore[no-untyped-def]
     """From the chance S to go left at every split node, fill the chance ``reach`` to arrive at every node and leaf."""
     for row in range(n_rows):
@@ -27,7 +27,7 @@ def descend(n_rows, n_trees, S, reach):  # type: ignore[no-untyped-def]
             at, width = below, 2 * width
 
 
-@kernel
+@inner_kernel
 def ascend(n_rows, n_trees, S, reach, value, D):  # type: ignore[no-untyped-def]
     """From the leaves' part of ``value`` (loss gradient times leaf weight), turn ``D`` into the hyperplanes' gradient.
 
@@ -47,7 +47,7 @@ def ascend(n_rows, n_trees, S, reach, value, D):  # type: ignore[no-untyped-def]
 # On slices, so that the compiler need not fear that one part of a row overlaps another: three times as fast.
 
 
-@kernel
+@inner_kernel
 def _part_ways(go, here, left, right):  # type: ignore[no-untyped-def]
     for i in range(go.shape[0]):
         to_left = here[i] * go[i]
@@ -55,7 +55,7 @@ def _part_ways(go, here, left, right):  # type: ignore[no-untyped-def]
         right[i] = here[i] - to_left
 
 
-@kernel
+@inner_kernel
 def _join(go, here, left, right, worth, gradient):  # type: ignore[no-untyped-def]
     for i in range(go.shape[0]):
         other = right[i]

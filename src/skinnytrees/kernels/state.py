@@ -12,7 +12,7 @@ _BLOCK_BYTES = 2 * 1024 * 1024
 class Trees(NamedTuple):
     """An ensemble's weights, views into one flat array.
 
-    W (columns, nodes x trees) are the hyperplanes, b (nodes x trees) their biases, O (leaves x trees, outputs) the leaf
+    W (columns, nodes x trees) are the hyperplanes, b (nodes x trees) their biases, O (outputs, leaves x trees) the leaf
     weights, trees innermost everywhere.
     """
 
@@ -24,7 +24,7 @@ class Trees(NamedTuple):
     @property
     def n_trees(self) -> int:
         """Number of trees: a perfect tree has one leaf more than it has split nodes."""
-        return int(self.O.shape[0] - self.W.shape[1])
+        return int(self.O.shape[1] - self.W.shape[1])
 
     def copy(self) -> "Trees":
         """Same weights in an array of their own."""
@@ -57,7 +57,7 @@ def start_trees(
     n_splits = (2**depth - 1) * n_trees
     n_leaves = 2**depth * n_trees
     flat = np.zeros((n_columns + 1) * n_splits + n_leaves * n_outputs, dtype=dtype)
-    trees = view_trees(flat, n_columns, n_splits, (n_leaves, n_outputs))
+    trees = view_trees(flat, n_columns, n_splits, (n_outputs, n_leaves))
     trees.W[:] = _uniform(rng, (6 / (n_columns + n_splits)) ** 0.5, trees.W.shape)
     trees.O[:] = _uniform(rng, (6 / (n_outputs + n_trees)) ** 0.5, trees.O.shape)
     return trees
@@ -209,8 +209,8 @@ def make_workspace(trees: Trees, n_rows: int, target_width: int, n_columns: int 
     """Room for batches of up to ``n_rows`` rows."""
     dtype = trees.flat.dtype
     n_splits = trees.W.shape[1]
-    n_places = n_splits + trees.O.shape[0]
-    n_outputs = trees.O.shape[1]
+    n_places = n_splits + trees.O.shape[1]
+    n_outputs = trees.O.shape[0]
 
     def room(width: int) -> NDArray[Any]:
         return np.zeros((n_rows, width), dtype=dtype)

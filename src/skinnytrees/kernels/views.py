@@ -18,6 +18,12 @@ def top(A, n_rows):  # type: ignore[no-untyped-def]
     return rows_of(A, 0, n_rows)
 
 
+@part
+def whole(A):  # type: ignore[no-untyped-def]
+    """A, as a block: a kernel that takes blocks need not be compiled again for matrices of another layout."""
+    return block_of(A, 0, A.shape[0], 0, A.shape[1])
+
+
 @intrinsic
 def rows_of(typingctx: Any, A: Any, first: Any, end: Any) -> Any:
     """A[first:end]."""
@@ -44,7 +50,7 @@ def block_of(typingctx: Any, A: Any, first_row: Any, end_row: Any, first_column:
 @intrinsic
 def in_row(typingctx: Any, A: Any, row: Any, first: Any, end: Any) -> Any:
     """A[row, first:end]."""
-    kind = A.copy(ndim=1)
+    kind = A.copy(ndim=1, layout="C")
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         source = context.make_array(A)(context, builder, args[0])
