@@ -237,26 +237,19 @@ def fork_first() -> AbstractContextManager[Any]:
     return patch.object(fitting.Walk, "candidates", best_fork)
 
 
-def swaps_on_few_rows() -> AbstractContextManager[Any]:
-    """Where pruning follows, screening goes without swaps."""
-    swap = path.swap
+def swaps_everywhere() -> AbstractContextManager[Any]:
+    """Screening swaps also where pruning follows."""
+    screen = path.screen
 
-    def seldom(point: Any, data: Any, groups: Any, trainer: Any, rules: path.PathRules, rng: Any) -> Any:
-        return point if rules.prune_from > 0 else swap(point, data, groups, trainer, rules, rng)
+    def swapping(
+        data: Any, groups: Any, n_outputs: int, budgets: Any, trainer: Any, rules: path.PathRules, rng: Any
+    ) -> Any:
+        for point in screen(data, groups, n_outputs, budgets, trainer, replace(rules, prune_from=0), rng):
+            if len(point.groups) <= rules.prune_from:
+                return
+            yield point
 
-    return patch.object(path, "swap", seldom)
-
-
-def pruning_start(rows_a_group: float) -> Callable[[], AbstractContextManager[Any]]:
-    """Pruning starts earlier where there are that many rows for every group, and then screening does not swap."""
-
-    def rules(n_rows: int, **chosen: Any) -> path.PathRules:
-        found = path.path_rules(n_rows, **chosen)
-        return (
-            replace(found, prune_from=max(found.prune_from, int(n_rows / rows_a_group))) if found.prune_from else found
-        )
-
-    return lambda: patch.object(fitting, "path_rules", rules)
+    return patch.object(fitting, "screen", swapping)
 
 
 def another_seed() -> AbstractContextManager[Any]:
@@ -297,6 +290,7 @@ def where_pruning_starts_above(n_columns: int) -> Callable[[Size], bool]:
 
 
 where_it_prunes = where_rows(least=path.PRUNING_NEEDS_ROWS)
+where_it_swaps = where_rows(below=path.PRUNING_NEEDS_ROWS)
 
 
 class Alternative(NamedTuple):
@@ -322,10 +316,10 @@ ALTERNATIVES = [
     Alternative("sizes", "ratio 0.6", constant("_RATIO", 0.6)),
     Alternative("sizes", "ratio 0.85", constant("_RATIO", 0.85)),
     Alternative("sizes", "every size below 8", constant("EVERY_SIZE_BELOW", 8)),
-    Alternative("swaps", "none", constant("_SWAP_SHARE", 0.0), where_it_screens),
-    Alternative("swaps", "only where nothing is pruned", swaps_on_few_rows, where_pruning_starts_above(100)),
-    Alternative("swaps", "share 0.5", constant("_SWAP_SHARE", 0.5), where_it_screens),
-    Alternative("swaps", "gain 0.99", constant("_SWAP_GAIN", 0.99), where_it_screens),
+    Alternative("swaps", "none", constant("_SWAP_SHARE", 0.0), where_it_swaps),
+    Alternative("swaps", "before pruning, too", swaps_everywhere, where_pruning_starts_above(100)),
+    Alternative("swaps", "share 0.5", constant("_SWAP_SHARE", 0.5), where_it_swaps),
+    Alternative("swaps", "gain 0.99", constant("_SWAP_GAIN", 0.99), where_it_swaps),
     Alternative("screening", "rate 0.1", recipe(*_SCREEN, learning_rate=0.1), where_it_screens),
     Alternative("screening", "rate 1.0", recipe(*_SCREEN, learning_rate=1.0), where_it_screens),
     Alternative("screening", "50 trees", recipe(*_SCREEN, n_trees=50), where_it_screens),
@@ -338,7 +332,7 @@ ALTERNATIVES = [
     Alternative("pruning rows", "never", constant("PRUNING_NEEDS_ROWS", inf), where_it_prunes),
     Alternative("pruning start", "50", constant("PRUNING_STARTS_AT", 50), where_pruning_starts_above(50)),
     Alternative("pruning start", "200", constant("PRUNING_STARTS_AT", 200), where_pruning_starts_above(100)),
-    Alternative("pruning start", "30 rows a group", pruning_start(30), where_rows(3000)),
+    Alternative("pruning start", "100 at all sizes", constant("ROWS_A_PRUNED_GROUP", inf), where_rows(3000)),
     Alternative("forks", "fill in only", constant("FILL_IN", (True,), fitting), where_it_prunes),
     Alternative("forks", "plain only", constant("FILL_IN", (False,), fitting), where_it_prunes),
     Alternative("forks", "chosen before growing", fork_first, where_it_prunes),

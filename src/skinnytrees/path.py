@@ -4,9 +4,9 @@ This is the budgeted form of the paper's problem (1): the support's size is sche
 
 - *Screening* trains a small ensemble by plain gradient steps and keeps the groups of largest norm; it is cheap even for
   100,000 columns.
-- *Swaps*, on few rows, exchange the weakest groups inside for the strongest pulls from outside.
 - *Pruning* takes over when few groups are left and there are rows enough: from a larger ensemble, those groups go whose
   removal costs least (``elimination.py``). Removal cost does not depend on a column's scale.
+- *Swaps*, where rows are too few for pruning, exchange the weakest groups inside for the strongest pulls from outside.
 
 Arrays in, arrays out; tables and estimators are not known here.
 """
@@ -41,8 +41,9 @@ from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, 
 PRUNING_NEEDS_ROWS = 400
 # Below this, held-out rows choose between a large final ensemble and the mean of small ones.
 LARGE_IS_SAFE_FROM_ROWS = 1000
-# Pruning starts at this many groups.
+# Pruning starts at this many groups, or at more where there are that many rows for each.
 PRUNING_STARTS_AT = 100
+ROWS_A_PRUNED_GROUP = 30
 # From here on down every size is visited.
 EVERY_SIZE_BELOW = 16
 _RATIO = 0.75
@@ -115,7 +116,8 @@ def path_rules(n_rows: int, **chosen: Any) -> PathRules:
     # The mean of two has a lower loss than one; two cores train them in the time of one.
     grown = _override(Recipe(100, 4, 0.04, ridge, epochs(30), **adam, n_copies=2), chosen)
     averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=5), chosen)
-    return PathRules(screen, screen_stage, prune, prune_stage, PRUNING_STARTS_AT if many else 0, grown, averaged)
+    prune_from = max(PRUNING_STARTS_AT, n_rows // ROWS_A_PRUNED_GROUP) if many else 0
+    return PathRules(screen, screen_stage, prune, prune_stage, prune_from, grown, averaged)
 
 
 def _override(recipe: Recipe, chosen: dict[str, Any]) -> Recipe:
@@ -240,7 +242,7 @@ def screen(
             trees = trees.select(here.columns(kept))
             loss = trainer.train(trees, data, rules.screen_stage, rng)
         point = PathPoint(alive, trees, loss)
-        if len(alive) <= len(data.Y) * _SWAP_SHARE:
+        if rules.prune_from == 0 and len(alive) <= len(data.Y) * _SWAP_SHARE:
             point = swap(point, everything, groups, trainer, rules, rng)
             alive, trees, loss = point
             data = data._replace(X=take_columns(everything.X, groups.columns(alive)))
