@@ -6,13 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import reference
+from numba import njit
 from reference import LOSSES, Ensemble, central_differences, random_data, random_trees, single_columns
 
 from skinnytrees.activations import Sigmoid, SmoothStep
 from skinnytrees.kernels.active_set import cut_blocks
-from skinnytrees.kernels.blas import add_product, add_product_ta
+from skinnytrees.kernels.blas import add_product, add_product_ta, set_product_ta, set_product_tb
 from skinnytrees.kernels.epoch import evaluate_scores
-from skinnytrees.kernels.loops import dot_rows
 from skinnytrees.kernels.state import Data, make_active, make_workspace, start_trees, view_trees
 from skinnytrees.losses import Huber, Multinomial, Poisson, SquaredError
 from skinnytrees.optimizers import SGD, Adam, FixedSupportSGD
@@ -342,10 +342,30 @@ def torch_loss(torch, weights, data, loss, activation):
 # ------------------------------------------------------------------------------------------------ matrix products
 
 
-@pytest.mark.parametrize(("product", "transposed"), [(add_product, False), (add_product_ta, True)], ids=["AB", "A'B"])
+@njit
+def add_ab(alpha, A, B, beta, C):
+    add_product(alpha, A, B, beta, C)
+
+
+@njit
+def add_atb(alpha, A, B, beta, C):
+    add_product_ta(alpha, A, B, beta, C)
+
+
+@njit
+def set_atb(A, B, C):
+    set_product_ta(A, B, C)
+
+
+@njit
+def set_abt(A, B, C):
+    set_product_tb(A, B, C)
+
+
+@pytest.mark.parametrize(("product", "transposed"), [(add_ab, False), (add_atb, True)], ids=["AB", "A'B"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    ("m", "n", "k"), [(4, 5, 3), (1, 1, 1), (1, 6, 2), (5, 1, 7), (3, 4, 0), (0, 4, 3), (40, 30, 50), (7, 1600, 19)]
+    ("m", "n", "k"), [(4, 5, 3), (1, 1, 1), (1, 6, 2), (5, 1, 7), (3, 4, 0), (0, 4, 3), (40, 30, 50)]
 )
 def test_product_into_a_block_is_that_of_numpy_and_spares_what_lies_around(product, transposed, dtype, m, n, k):
     rng = np.random.default_rng(19)
@@ -365,15 +385,21 @@ def test_product_into_a_block_is_that_of_numpy_and_spares_what_lies_around(produ
     np.testing.assert_allclose(whole, expected, rtol=0, atol=100 * np.finfo(dtype).eps)
 
 
-@pytest.mark.parametrize("product", [add_product, add_product_ta], ids=["AB", "A'B"])
-def test_product_with_beta_zero_forgets_even_nan(product):
+def test_product_with_beta_zero_forgets_even_nan():
     C = np.full((2, 2), np.nan)
-    product(1.0, np.eye(2), np.eye(2), 0.0, C)
+    add_ab(1.0, np.eye(2), np.eye(2), 0.0, C)
     np.testing.assert_array_equal(C, np.eye(2))
 
 
-def test_dot_rows_is_the_product_with_the_transpose():
+@pytest.mark.parametrize("n_long", [5, 1600])
+@pytest.mark.parametrize("n_summed", [1, 8, 19])
+@pytest.mark.parametrize("n_few", [1, 4, 7, 30])
+def test_products_of_few_rows_or_columns_are_those_of_numpy(n_few, n_summed, n_long):
+    """Few take loops, many take BLAS; what was there before does not matter."""
     rng = np.random.default_rng(20)
-    A, B, C = rng.normal(size=(5, 37)), rng.normal(size=(3, 37)), np.empty((5, 3))
-    dot_rows(A, B, C)
-    np.testing.assert_allclose(C, A @ B.T, rtol=1e-12)
+    A, B, C = rng.normal(size=(n_summed, n_few)), rng.normal(size=(n_summed, n_long)), np.full((n_few, n_long), np.nan)
+    set_atb(A, B, C)
+    np.testing.assert_allclose(C, A.T @ B, rtol=0, atol=1e-13)
+    A, B, C = rng.normal(size=(n_summed, n_long)), rng.normal(size=(n_few, n_long)), np.full((n_summed, n_few), np.nan)
+    set_abt(A, B, C)
+    np.testing.assert_allclose(C, A @ B.T, rtol=0, atol=1e-11)

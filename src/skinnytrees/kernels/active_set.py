@@ -6,7 +6,7 @@ almost all of them without a look at their columns; the rest join the step with 
 """
 
 from skinnytrees.kernels.blas import add_product, add_product_ta
-from skinnytrees.kernels.compilation import part
+from skinnytrees.kernels.compilation import inner_kernel, part
 from skinnytrees.kernels.copying import repeat_row
 from skinnytrees.kernels.prox import norm_of, threshold_group
 from skinnytrees.kernels.views import block_of, rows_of, top
@@ -142,7 +142,7 @@ def cut_blocks(active):  # type: ignore[no-untyped-def]
     return n_blocks + 1
 
 
-@part
+@inner_kernel
 def gather_columns(X, rows, columns, n_columns, target):  # type: ignore[no-untyped-def]
     """Copy the batch's values of the alive columns."""
     for i in range(rows.shape[0]):

@@ -1,9 +1,9 @@
 """Copies, as loops: array assignments take seconds to compile."""
 
-from skinnytrees.kernels.compilation import part
+from skinnytrees.kernels.compilation import inner_kernel
 
 
-@part
+@inner_kernel
 def gather_rows(source, rows, target):  # type: ignore[no-untyped-def]
     """Copy the given rows to the top of ``target``."""
     for i in range(rows.shape[0]):
@@ -12,7 +12,7 @@ def gather_rows(source, rows, target):  # type: ignore[no-untyped-def]
             place[j] = row[j]
 
 
-@part
+@inner_kernel
 def repeat_row(row, target):  # type: ignore[no-untyped-def]
     """Fill every row of ``target`` with the same row."""
     for i in range(target.shape[0]):
@@ -21,7 +21,7 @@ def repeat_row(row, target):  # type: ignore[no-untyped-def]
             place[j] = row[j]
 
 
-@part
+@inner_kernel
 def copy_rows(source, start, target):  # type: ignore[no-untyped-def]
     """Fill ``target`` with the rows from ``start`` on."""
     for i in range(target.shape[0]):

@@ -19,10 +19,9 @@ from skinnytrees.kernels.active_set import (
     step_on_cells,
     threshold_groups,
 )
-from skinnytrees.kernels.blas import add_product, add_product_ta
+from skinnytrees.kernels.blas import add_product, add_product_ta, set_product_ta, set_product_tb
 from skinnytrees.kernels.compilation import inner_kernel, kernel, part, pointer
 from skinnytrees.kernels.copying import copy_rows, gather_rows, repeat_row
-from skinnytrees.kernels.loops import dot_rows
 from skinnytrees.kernels.routing import ascend, descend
 from skinnytrees.kernels.sample_space import sample_scores, sample_step
 from skinnytrees.kernels.views import block_of, rows_of, top
@@ -50,7 +49,7 @@ def train_epoch(trees, data, functions, work, samples, moments, schedule, order,
         eta = schedule.eta[step]
         shrink = 1 - 2 * eta * l2 / n_splits
         if moments.first.shape[0] > 0:
-            add_product_ta(number(1), top(work.X, n), top(work.D, n), number(0), moments.gradient.W)
+            set_product_ta(top(work.X, n), top(work.D, n), moments.gradient.W)
             adam_step(trees, work, moments, n, eta, l2)
             continue
         step_on_leaves_and_biases(trees, work, n, eta)
@@ -141,7 +140,7 @@ def adam_step(trees, work, moments, n, eta, l2):  # type: ignore[no-untyped-def]
     for j in range(n_splits):
         gradient.b[j] = 0
     subtract_column_sums(number(-1), top(work.D, n), gradient.b)
-    add_product_ta(number(1), top(work.G, n), leaves_of(work.reach, n, trees), number(0), gradient.O)
+    set_product_ta(top(work.G, n), leaves_of(work.reach, n, trees), gradient.O)
     moments.steps[0] += 1
     steps = moments.steps[0]
     rate, unbias = eta / (1 - 0.9**steps), 1 / sqrt(1 - 0.999**steps)
@@ -181,7 +180,7 @@ def evaluate_ensemble(trees, functions, work, n):  # type: ignore[no-untyped-def
     n_trees = trees.O.shape[1] - trees.W.shape[1]
     functions.activation(pointer(work.S), pointer(work.D), n * work.S.shape[1], functions.theta)
     descend(n, n_trees, work.S, work.reach)
-    dot_rows(leaves_of(work.reach, n, trees), trees.O, work.F)
+    set_product_tb(leaves_of(work.reach, n, trees), trees.O, top(work.F, n))
 
 
 @kernel
@@ -196,7 +195,7 @@ def evaluate_scores(trees, Z, lost, W_lost, functions, work, out):  # type: igno
         copy_rows(work.F, 0, rows_of(out, start, start + n))
 
 
-@part
+@inner_kernel
 def subtract_column_sums(eta, D, b):  # type: ignore[no-untyped-def]
     """Subtract the sum over rows: b <- b - eta D'1."""
     for i in range(D.shape[0]):
@@ -205,7 +204,7 @@ def subtract_column_sums(eta, D, b):  # type: ignore[no-untyped-def]
             b[j] -= eta * row[j]
 
 
-@part
+@inner_kernel
 def add_scaled(target, factor, source):  # type: ignore[no-untyped-def]
     """Target <- target + factor source, as far as the target goes."""
     for i in range(target.shape[0]):

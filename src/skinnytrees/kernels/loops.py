@@ -10,30 +10,26 @@ _PIECE = 768
 
 
 @part
-def add_combinations(alpha, A, B, C):  # type: ignore[no-untyped-def]
-    """C <- C + alpha A B: every row of C takes a combination of the rows of B."""
-    _add_combinations(alpha, whole(A), whole(B), whole(C))
+def add_combinations(A, B, C):  # type: ignore[no-untyped-def]
+    """C <- C + A B: every row of C takes a combination of the rows of B."""
+    _add_combinations(whole(A), whole(B), whole(C))
 
 
 @part
-def scale(C, beta):  # type: ignore[no-untyped-def]
-    """C <- beta C, where 0 clears whatever was there."""
+def clear(C):  # type: ignore[no-untyped-def]
+    """C <- 0."""
     for i in range(C.shape[0]):
         row = in_row(C, i, 0, C.shape[1])
         for j in range(row.shape[0]):
-            row[j] = 0 if beta == 0 else beta * row[j]
+            row[j] = 0
 
 
 @part
 def dot_rows(A, B, C):  # type: ignore[no-untyped-def]
     """C <- A B': dot products of the rows of A with the rows of B."""
-    in_fours = B.shape[0] - B.shape[0] % 4
     for i in range(A.shape[0]):
-        row = in_row(A, i, 0, A.shape[1])
-        for j in range(0, in_fours, 4):
-            C[i, j], C[i, j + 1], C[i, j + 2], C[i, j + 3] = _dot_four(row, B, j)
-        for j in range(in_fours, B.shape[0]):
-            C[i, j] = _dot(row, in_row(B, j, 0, B.shape[1]))
+        for j in range(B.shape[0]):
+            C[i, j] = _dot(in_row(A, i, 0, A.shape[1]), in_row(B, j, 0, B.shape[1]))
 
 
 @inner_kernel
@@ -45,34 +41,20 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def _dot_four(a, B, j):  # type: ignore[no-untyped-def]
-    n = a.shape[0]
-    b0, b1, b2, b3 = in_row(B, j, 0, n), in_row(B, j + 1, 0, n), in_row(B, j + 2, 0, n), in_row(B, j + 3, 0, n)
-    nothing = a.dtype.type(0)
-    total0, total1, total2, total3 = nothing, nothing, nothing, nothing
-    for k in range(n):
-        total0 += a[k] * b0[k]
-        total1 += a[k] * b1[k]
-        total2 += a[k] * b2[k]
-        total3 += a[k] * b3[k]
-    return total0, total1, total2, total3
-
-
-@inner_kernel
-def _add_combinations(alpha, A, B, C):  # type: ignore[no-untyped-def]
+def _add_combinations(A, B, C):  # type: ignore[no-untyped-def]
     in_eights = A.shape[1] - A.shape[1] % 8
     for first in range(0, B.shape[1], _PIECE):
         end = min(first + _PIECE, B.shape[1])
         for k in range(0, in_eights, 8):
             for i in range(A.shape[0]):
                 _add_eight(
-                    alpha * A[i, k], alpha * A[i, k + 1], alpha * A[i, k + 2], alpha * A[i, k + 3],
-                    alpha * A[i, k + 4], alpha * A[i, k + 5], alpha * A[i, k + 6], alpha * A[i, k + 7],
+                    A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3],
+                    A[i, k + 4], A[i, k + 5], A[i, k + 6], A[i, k + 7],
                     B, k, first, in_row(C, i, first, end),
                 )  # fmt: skip
         for k in range(in_eights, A.shape[1]):
             for i in range(A.shape[0]):
-                _add_one(alpha * A[i, k], in_row(B, k, first, end), in_row(C, i, first, end))
+                _add_one(A[i, k], in_row(B, k, first, end), in_row(C, i, first, end))
 
 
 @inner_kernel

@@ -46,7 +46,7 @@ def predict_rows(design, W, b, leaves, base, activation, theta, room, out):  # t
     for start in range(0, n_rows, _ROWS_AT_ONCE):
         n = min(_ROWS_AT_ONCE, n_rows - start)
         repeat_row(b, top(room.scores, n))
-        add_combinations(W.dtype.type(1), rows_of(design, start, start + n), W, room.scores)
+        add_combinations(rows_of(design, start, start + n), W, room.scores)
         for i in range(n):
             scores = rows_of(room.scores, i, i + 1)
             activation(pointer(scores), pointer(room.slope), n_splits, theta)

@@ -2,10 +2,10 @@
 
 from math import sqrt
 
-from skinnytrees.kernels.compilation import part
+from skinnytrees.kernels.compilation import inner_kernel, kernel
 
 
-@part
+@kernel
 def threshold_group(rows, hard, soft):  # type: ignore[no-untyped-def]
     """Zero the group if its norm is not above ``hard``, else shrink its norm by ``soft``; tell whether it is in use.
 
@@ -28,7 +28,7 @@ def threshold_group(rows, hard, soft):  # type: ignore[no-untyped-def]
     return True
 
 
-@part
+@inner_kernel
 def norm_of(rows):  # type: ignore[no-untyped-def]
     """Root of the sum of all squares; rows are added up in double precision."""
     squares = 0.0

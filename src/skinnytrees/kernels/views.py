@@ -7,21 +7,20 @@ from typing import Any
 
 from numba import types
 from numba.core import cgutils
+from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
 
-from skinnytrees.kernels.compilation import part
+_INT = types.intp
 
 
-@part
-def top(A, n_rows):  # type: ignore[no-untyped-def]
+@intrinsic
+def top(typingctx: Any, A: Any, n_rows: Any) -> Any:
     """A[:n_rows]."""
-    return rows_of(A, 0, n_rows)
 
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _submatrix(context, builder, signature, args[0], None, args[1])
 
-@part
-def whole(A):  # type: ignore[no-untyped-def]
-    """A, as a block: a kernel that takes blocks need not be compiled again for matrices of another layout."""
-    return block_of(A, 0, A.shape[0], 0, A.shape[1])
+    return A(A, _INT), codegen
 
 
 @intrinsic
@@ -29,11 +28,9 @@ def rows_of(typingctx: Any, A: Any, first: Any, end: Any) -> Any:
     """A[first:end]."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        source = context.make_array(A)(context, builder, args[0])
-        n_columns = builder.extract_value(source.shape, 1)
-        return _submatrix(context, builder, source, signature.return_type, (*args[1:], n_columns.type(0), n_columns))
+        return _submatrix(context, builder, signature, *args)
 
-    return A(A, types.intp, types.intp), codegen
+    return A(A, _INT, _INT), codegen
 
 
 @intrinsic
@@ -41,48 +38,58 @@ def block_of(typingctx: Any, A: Any, first_row: Any, end_row: Any, first_column:
     """A[first_row:end_row, first_column:end_column]."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        source = context.make_array(A)(context, builder, args[0])
-        return _submatrix(context, builder, source, signature.return_type, args[1:])
+        return _submatrix(context, builder, signature, *args)
 
-    return A.copy(layout="A")(A, *[types.intp] * 4), codegen
+    return A.copy(layout="A")(A, _INT, _INT, _INT, _INT), codegen
+
+
+@intrinsic
+def whole(typingctx: Any, A: Any) -> Any:
+    """A, as a block: a kernel that takes blocks need not be compiled again for matrices of another layout."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _submatrix(context, builder, signature, args[0])
+
+    return A.copy(layout="A")(A), codegen
 
 
 @intrinsic
 def in_row(typingctx: Any, A: Any, row: Any, first: Any, end: Any) -> Any:
     """A[row, first:end]."""
-    kind = A.copy(ndim=1, layout="C")
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, row, first, end = args
         source = context.make_array(A)(context, builder, args[0])
-        row, first, end = args[1:]
-        offset, column_stride = _offset(builder, source, row, first)
-        return _make_view(context, builder, source, kind, offset, [builder.sub(end, first)], [column_stride])
+        strides = cgutils.unpack_tuple(builder, source.strides)
+        return _view(context, builder, signature, source, [row, first], [builder.sub(end, first)], strides, strides[1:])
 
-    return kind(A, types.intp, types.intp, types.intp), codegen
-
-
-def _submatrix(context: Any, builder: Any, source: Any, kind: Any, bounds: Any) -> Any:
-    first_row, end_row, first_column, end_column = bounds
-    offset, _ = _offset(builder, source, first_row, first_column)
-    shape = [builder.sub(end_row, first_row), builder.sub(end_column, first_column)]
-    return _make_view(context, builder, source, kind, offset, shape, cgutils.unpack_tuple(builder, source.strides))
+    return A.copy(ndim=1, layout="C")(A, _INT, _INT, _INT), codegen
 
 
-def _offset(builder: Any, source: Any, row: Any, column: Any) -> tuple[Any, Any]:
-    """Bytes from the first element to another one, and those between two columns."""
-    row_stride, column_stride = cgutils.unpack_tuple(builder, source.strides)
-    return builder.add(builder.mul(row, row_stride), builder.mul(column, column_stride)), column_stride
+def _submatrix(context: Any, builder: Any, signature: Any, A: Any, first_row: Any = None, end_row: Any = None,
+               first_column: Any = None, end_column: Any = None) -> Any:  # fmt: skip
+    source = context.make_array(signature.args[0])(context, builder, A)
+    n_rows, n_columns = cgutils.unpack_tuple(builder, source.shape)
+    first = [n_rows.type(0) if bound is None else bound for bound in (first_row, first_column)]
+    end = [n if bound is None else bound for n, bound in ((n_rows, end_row), (n_columns, end_column))]
+    shape = [builder.sub(after, before) for before, after in zip(first, end, strict=True)]
+    strides = cgutils.unpack_tuple(builder, source.strides)
+    return _view(context, builder, signature, source, first, shape, strides, strides)
 
 
-def _make_view(context: Any, builder: Any, source: Any, kind: Any, offset: Any, shape: Any, strides: Any) -> Any:
-    view = context.make_array(kind)(context, builder)
+def _view(
+    context: Any, builder: Any, signature: Any, source: Any, first: Any, shape: Any, steps: Any, strides: Any
+) -> Any:
+    """The view that begins ``first`` steps from the source's first element."""
+    row, column = (builder.mul(n, step) for n, step in zip(first, steps, strict=True))
+    view = context.make_array(signature.return_type)(context, builder)
     context.populate_array(
         view,
-        data=cgutils.pointer_add(builder, source.data, offset),
+        data=cgutils.pointer_add(builder, source.data, builder.add(row, column)),
         shape=cgutils.pack_array(builder, shape),
         strides=cgutils.pack_array(builder, strides),
         itemsize=source.itemsize,
         meminfo=source.meminfo,
         parent=source.parent,
     )
-    return view._getvalue()
+    return impl_ret_borrowed(context, builder, signature.return_type, view._getvalue())
