@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from skinnytrees.activations import Sigmoid
 from skinnytrees.kernels.blas import add_product, add_product_ta
+from skinnytrees.kernels.compilation import kernel
 from skinnytrees.kernels.state import Data, Trees, start_trees
 from skinnytrees.losses import Multinomial
 from skinnytrees.penalties import GroupL0
@@ -98,6 +99,12 @@ def step_seconds(case: Case, n_threads: int) -> float:
         return best_seconds(lambda: next(epochs), case.repeats) / case.steps_an_epoch
 
 
+@kernel
+def two_products(one, rows, D, W, Z):  # type: ignore[no-untyped-def]
+    add_product(one, rows, W, one, Z)
+    add_product_ta(one, rows, D, one, W)
+
+
 def product_seconds(case: Case, n_threads: int) -> float:
     """The two products of a step: w.x of a batch, and the gradient step on W."""
     trees, data = random_problem(case, np.random.default_rng(0))
@@ -107,8 +114,7 @@ def product_seconds(case: Case, n_threads: int) -> float:
 
     def products_of_an_epoch() -> None:
         for _ in range(case.steps_an_epoch):
-            add_product(one, rows, trees.W, one, Z)
-            add_product_ta(one, rows, D, one, trees.W)
+            two_products(one, rows, D, trees.W, Z)
 
     with threadpool_limits(n_threads, user_api="blas"):
         return best_seconds(products_of_an_epoch, case.repeats) / case.steps_an_epoch
