@@ -104,9 +104,16 @@ def run_within(name: str, set_name: str, n_allowed: int, limit: float) -> tuple[
         answer = subprocess.run(command, capture_output=True, text=True, timeout=limit + START_UP, check=True).stdout
     except subprocess.TimeoutExpired:
         return np.nan, limit
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(
+            f"{name} failed on {set_name}:\n{error.stderr.strip().splitlines()[-1]}\n"
+            'If it is not installed: make torch, then pip install -c constraints.txt -e ".[baselines]".'
+        ) from None
     auc, seconds = json.loads(answer.splitlines()[-1])
     return auc, seconds
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        raise SystemExit("Use: python -m benchmarks.peers NAME SET NUMBER_OF_COLUMNS, such as cat churn 8.")
     print(json.dumps(run(sys.argv[1], load(sys.argv[2]), int(sys.argv[3]))))

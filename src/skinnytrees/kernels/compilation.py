@@ -78,7 +78,7 @@ def compiled_for(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[..., A
 
 
 # A function that calls kernels and is called by kernels: spliced into its callers before compilation, because otherwise
-# each level of calls would be optimised again with all that is below it (measured: 23 s to compile a first fit, now 10).
+# each level of calls would be optimised again with all that is below it (measured once: 23 s to compile a first fit, then 10).
 part = numba.njit(inline="always", **_OPTIONS)
 
 

@@ -144,9 +144,8 @@ def adam_step(trees, work, moments, n, eta, l2):  # type: ignore[no-untyped-def]
     moments.steps[0] += 1
     steps = moments.steps[0]
     rate, unbias = eta / (1 - 0.9**steps), 1 / sqrt(1 - 0.999**steps)
-    add_scaled(
-        gradient.flat[: trees.W.size], number(2 * l2 / n_splits), trees.flat
-    )  # W comes first and alone has a ridge
+    # W comes first and alone has a ridge.
+    add_scaled(gradient.flat[: trees.W.size], number(2 * l2 / n_splits), trees.flat)
     _move_by_moments(trees.flat, gradient.flat, moments.first, moments.second, number(rate), number(unbias))
 
 
