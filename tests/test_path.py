@@ -635,7 +635,7 @@ def test_removing_group_after_group_keeps_books_that_agree_with_the_weights(fill
     state = Elimination(trees, data, offsets, functions, fill_in)
     for g in (1, 0):
         predicted = state.loss + state.cost(g)
-        state.remove(g)
+        state.remove(g, state.cost(g))
         assert not trees.W[offsets[g] : offsets[g + 1]].any()
         np.testing.assert_allclose(state.Z, data.X @ trees.W + trees.b, atol=1e-4)
         assert state.loss == pytest.approx(predicted, rel=1e-5)
@@ -646,7 +646,7 @@ def test_second_removal_is_filled_in_by_what_is_left_only():
     loss = SquaredError()
     trees, data, functions = elimination_case(loss, 1)
     state = Elimination(trees, data, single_columns(5), functions, fill_in=True)
-    state.remove(2)
+    state.remove(2, state.cost(2))
     replaced = data.X.copy()
     replaced[:, [4]] = filled_in(data.X, np.array([0, 1, 3]), np.array([4]))
     cost = summed_loss(trees, data, loss, replaced) - summed_loss(trees, data, loss, data.X)
@@ -660,7 +660,7 @@ def test_column_that_others_make_up_for_exactly_goes_without_a_trace(monkeypatch
     state = Elimination(trees, data, single_columns(5), functions, fill_in=True)
     before = data.X @ trees.W + trees.b
     assert state.cost(3) == pytest.approx(0, abs=1e-3 * state.loss)
-    state.remove(3)
+    state.remove(3, state.cost(3))
     np.testing.assert_allclose(data.X @ trees.W + trees.b, before, atol=2e-3)
     assert not trees.W[3].any()
 

@@ -59,13 +59,12 @@ class Elimination:
         columns = self._columns(group)
         return self._loss(self._residual(columns), columns) - self.loss
 
-    def remove(self, group: int) -> None:
-        """Take the group out and let the rest fill in."""
+    def remove(self, group: int, cost: float) -> None:
+        """Take the group out, which costs so much, and let the rest fill in."""
         columns = self._columns(group)
         W_group = self.trees.W[columns].copy()
-        lost = self._residual(columns)
-        self.loss = self._loss(lost, columns)
-        self.Z -= lost @ W_group
+        self.loss += cost
+        self.Z -= self._residual(columns) @ W_group
         self.trees.b[:] += (self.mean[columns] @ W_group).astype(self.trees.b.dtype)
         if self.precision is not None:
             self._fill_in(columns, W_group)
@@ -124,11 +123,11 @@ def eliminate(
     heap = [(state.cost(g) / price[g], g, 0) for g in np.flatnonzero(~fixed).tolist()]
     heapq.heapify(heap)
     while spent > budget * (1 + 1e-12) and heap and len(kept) > 1:
-        _, g, measured = heapq.heappop(heap)
+        cost_for_price, g, measured = heapq.heappop(heap)
         if measured < n_removed:
             heapq.heappush(heap, (state.cost(g) / price[g], g, n_removed))
             continue
-        state.remove(g)
+        state.remove(g, cost_for_price * price[g])
         kept.discard(g)
         spent -= price[g]
         n_removed += 1
