@@ -1,12 +1,15 @@
 """The accuracy-against-number-of-features curve that a fit leaves behind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.model import SoftTrees
+
+_COLUMNS = ("n_features", "val_score", "val_score_se", "train_loss", "cost")
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,23 @@ class FeaturePath:
             )
         return int(fits[0])
 
+    def without_repeats(self) -> "FeaturePath":
+        """One entry for each support: with unequal costs, a lower budget may take nothing away.
+
+        Of equal ones the chosen stays, else the last, which was trained longest.
+        """
+        new = [True, *(not np.array_equal(*pair) for pair in pairwise(self.supports))]
+        of_support = {int(run): i for i, run in enumerate(np.cumsum(new))}
+        of_support[int(np.cumsum(new)[self.chosen])] = self.chosen
+        kept = list(of_support.values())
+        return replace(
+            self,
+            **{name: getattr(self, name)[kept] for name in _COLUMNS},
+            supports=[self.supports[i] for i in kept],
+            models=[self.models[i] for i in kept],
+            chosen=kept.index(self.chosen),
+        )
+
     def to_frame(self) -> Any:
         """The curve as a pandas frame, one row a size.
 
@@ -70,8 +90,7 @@ class FeaturePath:
             import pandas as pd
         except ImportError as error:
             raise ImportError("to_frame() needs pandas: pip install 'skinnytrees[frames]'.") from error
-        columns = ("n_features", "val_score", "val_score_se", "train_loss", "cost")
-        return pd.DataFrame({name: getattr(self, name) for name in columns})
+        return pd.DataFrame({name: getattr(self, name) for name in _COLUMNS})
 
     def plot(self, ax: Any = None) -> Any:
         """Draw validation score against number of features, the chosen size marked.

@@ -325,7 +325,7 @@ class Walk:
             models=[_as_model(problem, encoder.select(point.groups), target, point.trees) for point in points],
             chosen=one.chosen,
             final=model,
-        )
+        ).without_repeats()
 
     def _scores(
         self, row_losses: list[NDArray[np.float64]], weight: NDArray[np.float64] | None, n_points: int
