@@ -691,7 +691,7 @@ def test_of_two_equal_columns_one_goes_first_and_at_no_cost(twins):
     others = np.delete(costs, twins)
     assert np.abs(costs[list(twins)]).max() < 0.02 * others.min()
     assert plain_costs[list(twins)].min() > 0.2 * others.min(), "without filling in, either looks dear"
-    kept = eliminate(trees, data, single_columns(5), np.ones(5), np.zeros(5, dtype=bool), 4, functions, True)
+    kept, _ = eliminate(trees, data, single_columns(5), np.ones(5), np.zeros(5, dtype=bool), 4, functions, True)
     assert len(kept) == 4
     assert len(set(twins) & set(kept)) == 1
     loss = summed_loss(trees, data, SquaredError(), data.X)
@@ -705,7 +705,7 @@ def test_first_to_go_is_the_group_that_costs_least_for_its_price(fill_in):
         trees, data, functions = elimination_case(SquaredError(), 1, seed=seed)
         state = Elimination(trees.copy(), data, single_columns(5), functions, fill_in)
         rate = np.array([state.cost(g) for g in range(5)]) / price
-        kept = eliminate(
+        kept, _ = eliminate(
             trees, data, single_columns(5), price, np.zeros(5, dtype=bool), price.sum() - 0.5, functions, fill_in
         )
         assert np.setdiff1d(np.arange(5), kept).tolist() == [rate.argmin()]
@@ -717,7 +717,7 @@ def test_elimination_stops_at_the_budget_and_spares_what_is_fixed(fill_in, budge
     trees, data, functions = elimination_case(SquaredError(), 1)
     trees.W[1] *= 1e-3
     fixed = np.arange(5) == 1
-    kept = eliminate(trees, data, single_columns(5), np.ones(5), fixed, budget, functions, fill_in)
+    kept, _ = eliminate(trees, data, single_columns(5), np.ones(5), fixed, budget, functions, fill_in)
     assert len(kept) == budget
     assert 1 in kept
     assert kept.tolist() == np.flatnonzero(trees.W.any(axis=1)).tolist()
@@ -727,8 +727,31 @@ def test_elimination_stops_at_the_budget_and_spares_what_is_fixed(fill_in, budge
 def test_constant_column_costs_nothing_and_goes_first(fill_in):
     trees, data, functions = trained_case(constant=2)
     assert Elimination(trees, data, single_columns(5), functions, fill_in).cost(2) == pytest.approx(0, abs=1e-3)
-    kept = eliminate(trees, data, single_columns(5), np.ones(5), np.zeros(5, dtype=bool), 4, functions, fill_in)
+    kept, _ = eliminate(trees, data, single_columns(5), np.ones(5), np.zeros(5, dtype=bool), 4, functions, fill_in)
     assert kept.tolist() == [0, 1, 3, 4]
+
+
+@pytest.mark.parametrize("fill_in", [True, False])
+@pytest.mark.parametrize("error", [0.75, 1.0, 1.25])
+def test_old_costs_spare_measurements_and_change_nothing(fill_in, error, monkeypatch):
+    def removed(old_costs):
+        trees, data, functions = elimination_case(SquaredError(), 1)
+        measured = []
+        cost = Elimination.cost
+        monkeypatch.setattr(Elimination, "cost", lambda state, g: measured.append(g) or cost(state, g))
+        price, fixed = np.ones(5), np.zeros(5, dtype=bool)
+        kept, costs = eliminate(trees, data, single_columns(5), price, fixed, 4, functions, fill_in, old_costs)
+        monkeypatch.undo()
+        assert len(costs) == len(kept) == 4
+        return set(range(5)) - set(kept), measured
+
+    trees, data, functions = elimination_case(SquaredError(), 1)
+    state = Elimination(trees, data, single_columns(5), functions, fill_in)
+    old_costs = error * np.array([state.cost(g) for g in range(5)])
+    gone, all_measured = removed(None)
+    gone_with_old, measured = removed(old_costs)
+    assert gone_with_old == gone
+    assert len(measured) < len(all_measured) == 5
 
 
 # ------------------------------------------------------------------------------------------------ recipes

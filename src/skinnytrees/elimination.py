@@ -25,6 +25,8 @@ from skinnytrees.losses import evaluate_loss
 # Rows on which costs are measured.
 _COST_ROWS = 2000
 _PIECE = 64
+# Training between two eliminations changes the costs. An old one is trusted to be at most this share above the new one.
+_SLACK = 0.5
 # Ridge of the linear prediction, relative to a column's variance: keeps the coefficients small where columns are
 # nearly dependent.
 _RIDGE = 0.01
@@ -106,29 +108,33 @@ def _precision(centred: NDArray[np.float32]) -> NDArray[np.float64]:
 
 def eliminate(
     trees: Trees, data: Data, offsets: NDArray[np.intp], price: NDArray[np.float64], fixed: NDArray[np.bool_],
-    budget: float, functions: Functions, fill_in: bool,
-) -> NDArray[np.intp]:  # fmt: skip
+    budget: float, functions: Functions, fill_in: bool, old_costs: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:  # fmt: skip
     """Remove groups from ``trees`` in place, always the one that costs least for its price, until the rest fits the budget.
 
     Costs mostly rise as groups go, so an old cost is taken for a lower bound, and only groups that look cheapest are
-    measured again.
+    measured again. Costs from before the last training, ``old_costs``, give bounds to begin with.
 
     Returns
     -------
-    array of int
-        Groups that are left.
+    kept, costs : array of int, array of float
+        Groups that are left, and what each would have cost when that was measured last.
     """
     state = Elimination(trees, data, offsets, functions, fill_in)
     kept, spent, n_removed = set(range(len(price))), price.sum(), 0
-    heap = [(state.cost(g) / price[g], g, 0) for g in np.flatnonzero(~fixed).tolist()]
+    costs = np.full(len(price), -np.inf) if old_costs is None else old_costs - _SLACK * np.abs(old_costs)
+    never = -1
+    heap = [(costs[g] / price[g], g, never) for g in np.flatnonzero(~fixed).tolist()]
     heapq.heapify(heap)
     while spent > budget * (1 + 1e-12) and heap and len(kept) > 1:
-        cost_for_price, g, measured = heapq.heappop(heap)
+        _, g, measured = heapq.heappop(heap)
         if measured < n_removed:
-            heapq.heappush(heap, (state.cost(g) / price[g], g, n_removed))
+            costs[g] = state.cost(g)
+            heapq.heappush(heap, (costs[g] / price[g], g, n_removed))
             continue
-        state.remove(g, cost_for_price * price[g])
+        state.remove(g, costs[g])
         kept.discard(g)
         spent -= price[g]
         n_removed += 1
-    return np.array(sorted(kept), dtype=np.intp)
+    left = np.array(sorted(kept), dtype=np.intp)
+    return left, costs[left]

@@ -314,9 +314,12 @@ def prune(
     """Shrink by removal cost from a trained point, a point for each of the falling ``budgets``."""
     alive, trees = start.groups, start.trees.copy()
     data = data._replace(X=take_columns(data.X, groups.columns(alive)))
+    costs = None
     for budget in budgets:
         here = groups.take(alive)
-        kept = eliminate(trees, data, here.offsets, here.price, here.fixed, budget, trainer.functions, fill_in)
+        kept, costs = eliminate(
+            trees, data, here.offsets, here.price, here.fixed, budget, trainer.functions, fill_in, costs
+        )
         trees = trees.select(here.columns(kept))
         data = data._replace(X=take_columns(data.X, here.columns(kept)))
         alive = alive[kept]
