@@ -35,6 +35,7 @@ def plain_encoder(features, rng=None) -> Encoder:
         is_indicator=nothing,
         is_level=nothing,
         offsets=np.arange(n + 1),
+        farthest=1e15,
     )
 
 
@@ -95,9 +96,10 @@ def test_design_is_what_the_encoder_says_of_each_column():
         is_indicator=np.array([False, True, False, False, False]),
         is_level=np.array([False, False, True, True, True]),
         offsets=np.array([0, 2, 5]),
+        farthest=10.0,
     )
     X = np.array([[6.0, 3.0], [np.nan, 0.0], [1e300, np.nan], [-1e300, -1.0]])
-    expected = [[1, 0, 0, 1, 0], [0, 1, 1, 0, 0], [1e15, 0, 0, 0, 1], [-1e15, 0, 0, 0, 0]]
+    expected = [[1, 0, 0, 1, 0], [0, 1, 1, 0, 0], [10, 0, 0, 0, 1], [-10, 0, 0, 0, 0]]
     np.testing.assert_array_equal(encoder.encode(X), np.float32(expected))
     np.testing.assert_array_equal(encoder.encode(sparse.csr_array(X)), np.float32(expected))
 

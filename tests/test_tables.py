@@ -368,6 +368,17 @@ def test_scaling_is_the_weighted_mean_and_deviation_of_the_rows_that_are_trained
     np.testing.assert_allclose(model.model_.encoder.scale**2, np.average((rows - mean) ** 2, axis=0, weights=weights))
 
 
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array])
+def test_values_far_from_all_others_are_all_alike(store):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3)) * rng.integers(0, 2, size=(100, 3))
+    model = SkinnyTreesRegressor(random_state=0).fit(store(X), X[:, 0] + X[:, 1])
+    rows = np.repeat(X[:1], 3, axis=0)
+    rows[:, 0] = 3.0, 1e3, 1e6
+    near, far, farther = model.predict(store(rows))
+    assert far == farther != near
+
+
 def test_held_out_share_is_not_used_for_scaling():
     """With refit=False, the encoder's mean is that of four fifths of the rows."""
     rng = np.random.default_rng(0)

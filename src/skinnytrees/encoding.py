@@ -22,8 +22,10 @@ _ROWS_AT_ONCE = 256
 # because each run reads all weights of the ensemble.
 _VALUES_AT_ONCE = 2**15
 _FEWEST_ROWS_AT_ONCE = 64
-# Farther away than this, rows are all alike: no sum of products then leaves the numbers of single precision.
-_FARTHEST = 1e15
+# Farther from the mean than so many standard deviations, values are all alike: a few of them must not rule a fit. Without
+# standard deviations, no sum of products may leave the numbers of single precision.
+_FARTHEST = 10.0
+_FARTHEST_AS_THEY_ARE = 1e15
 # A column of missing-value indicators is worth having from this many missing and this many known rows on.
 _INDICATOR_NEEDS_ROWS = 5
 # Rarer categories than this share a place: all their columns are zero.
@@ -81,7 +83,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Turns rows of a table into design rows; every attribute but ``offsets`` has one entry a design column.
+    """Turns rows of a table into design rows; every array but ``offsets`` has one entry a design column.
 
     Attributes
     ----------
@@ -95,6 +97,8 @@ class Encoder:
         Whether the column tells of missing values, or of one category.
     offsets : array of int
         Design columns ``offsets[g]`` to ``offsets[g + 1]`` make up group g.
+    farthest : float
+        Standardised values beyond this, on either side, are taken to be this.
     """
 
     feature: NDArray[np.intp]
@@ -104,6 +108,7 @@ class Encoder:
     is_indicator: NDArray[np.bool_]
     is_level: NDArray[np.bool_]
     offsets: NDArray[np.intp]
+    farthest: float
 
     @classmethod
     def learn(
@@ -135,6 +140,7 @@ class Encoder:
             is_indicator=~is_level & is_second,
             is_level=is_level,
             offsets=np.append(0, ends).astype(np.intp),
+            farthest=_FARTHEST if standardize else _FARTHEST_AS_THEY_ARE,
         )
 
     def select(self, groups: NDArray[np.intp]) -> "Encoder":
@@ -148,6 +154,7 @@ class Encoder:
             is_indicator=self.is_indicator[columns],
             is_level=self.is_level[columns],
             offsets=offsets,
+            farthest=self.farthest,
         )
 
     def encode(self, X: Any) -> Any:
@@ -157,13 +164,15 @@ class Encoder:
         """
         if sparse.issparse(X) and not (self.is_indicator.any() or self.is_level.any() or self.mean.any()):
             picked = X[:, self.feature].tocsr().astype(np.float32)
-            return picked @ sparse.diags_array((1 / self.scale).astype(np.float32), format="csr")
+            scaled = picked @ sparse.diags_array((1 / self.scale).astype(np.float32), format="csr")
+            np.clip(scaled.data, -self.farthest, self.farthest, out=scaled.data)
+            return scaled
         design = np.empty((X.shape[0], len(self.feature)), dtype=np.float32)
         for rows in cached_pieces(*design.shape):
             values = X[rows][:, self.feature]
             values = np.ascontiguousarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64)
             n_infinite = encode_rows(
-                values, self.mean, self.scale, self.level, self.is_indicator, self.is_level, _FARTHEST, design[rows]
+                values, self.mean, self.scale, self.level, self.is_indicator, self.is_level, self.farthest, design[rows]
             )
             if n_infinite > 0:
                 assert_all_finite(values, allow_nan=True, input_name="X")

@@ -1,6 +1,7 @@
 """From rows to a fitted model: the two ways of being sparse, without estimators and without tables of words."""
 
 import functools
+import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +18,11 @@ from skinnytrees.kernels.state import Data, Trees, start_trees
 from skinnytrees.losses import Loss, TargetScale, evaluate_loss
 from skinnytrees.model import SoftTrees
 from skinnytrees.path import (
+    Blend,
     Groups,
     PathPoint,
-    Recipe,
     Trainer,
+    average,
     choose_point,
     falling_budgets,
     fork_generator,
@@ -129,12 +131,12 @@ def fit_path(
         walk = Walk(problem, training, held_out, settings)
         walk.go(rng)
         final = walk.finish(walk.candidates(None if walk.interrupted else folds), rng)
-        support, recipe = final.candidate.support, final.candidate.recipe
+        support = final.candidate.support
         encoder, target, trees = walk.prepared.encoder.select(support), walk.prepared.target, final.trees
         if settings.refit and held_out is not None and not walk.interrupted:
             encoder, target, data = problem.prepare(rows, support)
             data = data._replace(X=take_columns(data.X, np.arange(data.X.shape[1])))
-            trees, _ = problem.trainer.start(data, problem.n_outputs, recipe, rng)
+            trees = problem.trainer.start_blend(data, problem.n_outputs, final.blend, rng)
     model = _as_model(problem, encoder, target, trees)
     return PathFit(model, walk.as_path(final, model), final.candidate.fork.reports)
 
@@ -148,20 +150,20 @@ class Fork(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A final ensemble that may be made: at which point of which fork, with the losses by which that was chosen."""
+    """A support for the final ensemble: at which point of which fork, with the losses by which that was chosen."""
 
     fork: Fork
     chosen: int
     losses: list[NDArray[np.float64]]
     weight: NDArray[np.float64] | None
     support: NDArray[np.intp]
-    recipe: Recipe
 
 
 class Final(NamedTuple):
-    """A final ensemble and how good it is."""
+    """A final ensemble, how it was made and how good it is."""
 
     candidate: Candidate
+    blend: Blend
     trees: Trees
     loss: float
 
@@ -267,7 +269,7 @@ class Walk:
         return fits[choose_point(np.array(losses)[fits], weight, self.settings.size_rule)]
 
     def candidates(self, folds: tuple[list[NDArray[np.float64]], NDArray[np.float64]] | None) -> list[Candidate]:
-        """What may become the final ensemble: for each fork the chosen support, by each recipe that suits the data."""
+        """Where the final ensemble may be made: for each fork, the chosen support."""
         found: list[Candidate] = []
         for i, fork in enumerate(self.forks):
             losses, weight = fork.losses, None if self.validation is None else self.validation.weight.astype(float)
@@ -279,30 +281,48 @@ class Walk:
                 # With unequal costs, many cheap features may beat the few that were worth their price on the way down.
                 supports.append(keep_worthiest(np.zeros(len(self.problem.price)), self.groups, self.settings.budget))
             for support in supports:
-                if any(np.array_equal(support, other.support) for other in found):
-                    continue
-                recipes = self.rules.final(len(self.prepared.data.Y), len(self.groups.columns(support)))
-                found.extend(Candidate(fork, chosen, losses, weight, support, recipe) for recipe in recipes)
+                if not any(np.array_equal(support, other.support) for other in found):
+                    found.append(Candidate(fork, chosen, losses, weight, support))
         return found
 
     def finish(self, candidates: list[Candidate], rng: np.random.Generator) -> Final:
-        """The final ensemble: of the candidates, the best on held-out rows."""
+        """The final ensemble: of all blends at all candidates' supports, the best on held-out rows."""
         first = candidates[0]
         if self.interrupted:
-            return Final(first, first.fork.points[first.chosen].trees, 0.0)
+            return Final(first, (), first.fork.points[first.chosen].trees, 0.0)
         data = self.prepared.data
         tables = [data._replace(X=take_columns(data.X, self.groups.columns(one.support))) for one in candidates]
-        recipes = [one.recipe for one in candidates]
+        blends = [self.rules.final(*table.X.shape) for table in tables]
+        todo = [(i, recipe) for i, some in enumerate(blends) for recipe in dict.fromkeys(itertools.chain(*some))]
+        trained = self.problem.trainer.start_each(
+            [tables[i] for i, _ in todo], self.problem.n_outputs, [recipe for _, recipe in todo], rng
+        )
+        made = dict(zip(todo, trained, strict=True))
         finals = []
-        for one, (trees, loss) in zip(
-            candidates, self.problem.trainer.start_each(tables, self.problem.n_outputs, recipes, rng), strict=True
-        ):
-            if self.validation is not None:
-                loss = float(np.average(self._losses(one.support, trees), weights=self.validation.weight))
-            elif one.losses and one.weight is not None:
-                loss = float(np.average(one.losses[one.chosen], weights=one.weight))
-            finals.append(Final(one, trees, loss))
-        return min(finals, key=lambda final: final.loss)
+        for i, one in enumerate(candidates):
+            for blend in blends[i]:
+                trees = average([made[i, recipe][0] for recipe in blend])
+                finals.append(Final(one, blend, trees, self._final_loss(one, trees)))
+        best = min(finals, key=lambda final: final.loss)
+        return self._doubled(best, rng) if len(best.blend) == 1 and best.blend[0].n_copies == 1 else best
+
+    def _doubled(self, final: Final, rng: np.random.Generator) -> Final:
+        """With a second ensemble by the same recipe: the mean of two has a lower loss than one."""
+        twice = final.blend * 2
+        if self.settings.refit and self.validation is not None:
+            return final._replace(blend=twice)  # all ensembles are about to be made anew
+        data = self.prepared.data
+        table = data._replace(X=take_columns(data.X, self.groups.columns(final.candidate.support)))
+        trees = average([final.trees, self.problem.trainer.start_blend(table, self.problem.n_outputs, final.blend, rng)])
+        return final._replace(blend=twice, trees=trees)
+
+    def _final_loss(self, one: Candidate, trees: Trees) -> float:
+        """By held-out rows; without them, that of the path where it was chosen, so that the first blend is taken."""
+        if self.validation is not None:
+            return float(np.average(self._losses(one.support, trees), weights=self.validation.weight))
+        if one.losses and one.weight is not None:
+            return float(np.average(one.losses[one.chosen], weights=one.weight))
+        return one.fork.points[one.chosen].train_loss
 
     def as_path(self, final: Final, model: SoftTrees) -> FeaturePath:
         """The walk as users see it, with the final support in its place where it is not the walk's own."""

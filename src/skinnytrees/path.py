@@ -39,8 +39,10 @@ from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, 
 
 # Fewer training rows than this cannot tell a large ensemble's removal costs from noise: screening goes all the way.
 PRUNING_NEEDS_ROWS = 400
-# Below this, held-out rows choose between a large final ensemble and the mean of small ones.
+# Below this, the mean of small final ensembles stands beside the large ones, and held-out rows choose.
 LARGE_IS_SAFE_FROM_ROWS = 1000
+# Up to so many columns a large ensemble takes full steps and little ridge. With more, each step moves w.x by as much more.
+_FULL_STEPS_UP_TO = 16
 # Pruning starts at this many groups, or at more where there are that many rows for each.
 PRUNING_STARTS_AT = 100
 ROWS_A_PRUNED_GROUP = 30
@@ -73,6 +75,10 @@ class Recipe:
     n_copies: int = 1
 
 
+# Recipes whose ensembles are averaged.
+Blend = tuple[Recipe, ...]
+
+
 @dataclass(frozen=True)
 class PathRules:
     """Everything the path does that depends on the size of the data."""
@@ -84,12 +90,21 @@ class PathRules:
     prune_from: int
     grown: Recipe
     averaged: Recipe
+    chosen: dict[str, Any]
 
-    def final(self, n_rows: int, n_columns: int) -> tuple[Recipe, ...]:
-        """Recipes to try for the final ensemble: a large one where rows allow it, averaged small ones where they do not."""
+    def final(self, n_rows: int, n_columns: int) -> tuple[Blend, ...]:
+        """Final ensembles to try: large ones where rows allow it, averaged small ones where they do not.
+
+        How much ridge is right depends on how noisy the data are, so a large ensemble is made twice: free to bend, and held
+        back. Either of them or their mean is taken.
+        """
         if n_columns > n_rows:
-            return (self.averaged,)
-        return (self.grown,) if n_rows >= LARGE_IS_SAFE_FROM_ROWS else (self.averaged, self.grown)
+            return ((self.averaged,),)
+        many = max(1.0, n_columns / _FULL_STEPS_UP_TO)
+        free = _override(replace(self.grown, learning_rate=max(0.01, 0.04 / many), l2=0.1), self.chosen)
+        calm = _override(replace(self.grown, learning_rate=0.01, l2=min(10.0, many)), self.chosen)
+        large: tuple[Blend, ...] = ((free, calm), (free,), (calm,)) if free != calm else ((free,),)
+        return large if n_rows >= LARGE_IS_SAFE_FROM_ROWS else ((self.averaged,), *large)
 
 
 def path_rules(n_rows: int, **chosen: Any) -> PathRules:
@@ -113,11 +128,10 @@ def path_rules(n_rows: int, **chosen: Any) -> PathRules:
     )
     prune = Recipe(50, 4, 0.03, max(0.3, ridge), epochs(20), **adam)
     prune_stage = Recipe(50, 4, 0.01, max(0.3, ridge), epochs(5), **{**adam, "schedule": OneCycle(warm_up=0.1)})
-    # The mean of two has a lower loss than one; two cores train them in the time of one.
-    grown = _override(Recipe(100, 4, 0.04, ridge, epochs(30), **adam, n_copies=2), chosen)
+    grown = Recipe(100, 4, 0.04, 0.1, epochs(30), **adam)
     averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=5), chosen)
     prune_from = max(PRUNING_STARTS_AT, n_rows // ROWS_A_PRUNED_GROUP) if many else 0
-    return PathRules(screen, screen_stage, prune, prune_stage, prune_from, grown, averaged)
+    return PathRules(screen, screen_stage, prune, prune_stage, prune_from, grown, averaged, chosen)
 
 
 def _override(recipe: Recipe, chosen: dict[str, Any]) -> Recipe:
@@ -212,6 +226,10 @@ class Trainer:
             trees, losses = zip(*itertools.islice(copies, recipe.n_copies), strict=True)
             results.append((average(list(trees)), float(np.mean(losses))))
         return results
+
+    def start_blend(self, data: Data, n_outputs: int, blend: Blend, rng: np.random.Generator) -> Trees:
+        """The mean of new ensembles by these recipes."""
+        return average([trees for trees, _ in self.start_each([data] * len(blend), n_outputs, blend, rng)])
 
     def row_losses(self, trees: Trees, data: Data) -> NDArray[np.float64]:
         """Loss of every row."""
