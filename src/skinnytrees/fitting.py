@@ -217,7 +217,8 @@ class Walk:
         if screened.points:
             alive = screened.points[-1].groups[keep_by_norm(screened.points[-1], groups, todo[0])]
         some = data._replace(X=take_columns(data.X, groups.columns(alive)))
-        start = PathPoint(alive, *trainer.start(some, self.problem.n_outputs, self.rules.prune, rng))
+        recipe = self.rules.prune.for_columns(some.X.shape[1])
+        start = PathPoint(alive, *trainer.start(some, self.problem.n_outputs, recipe, rng))
         if self._add(start, screened):
             return
         ways = [

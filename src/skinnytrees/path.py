@@ -41,7 +41,7 @@ from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, 
 PRUNING_NEEDS_ROWS = 400
 # Below this, the mean of small final ensembles stands beside the large ones, and held-out rows choose.
 LARGE_IS_SAFE_FROM_ROWS = 1000
-# Up to so many columns a large ensemble takes full steps and little ridge. With more, each step moves w.x by as much more.
+# Up to so many columns a large ensemble takes full steps and little ridge.
 _FULL_STEPS_UP_TO = 16
 # Pruning starts at this many groups, or at more where there are that many rows for each.
 PRUNING_STARTS_AT = 100
@@ -74,6 +74,11 @@ class Recipe:
     schedule: RateSchedule
     n_copies: int = 1
 
+    def for_columns(self, n_columns: int) -> "Recipe":
+        """Smaller steps and more ridge where there are many columns: each step moves w.x by as much more."""
+        many = _times_many(n_columns)
+        return replace(self, learning_rate=self.learning_rate / many**0.5, l2=self.l2 * many**0.5)
+
 
 # Recipes whose ensembles are averaged.
 Blend = tuple[Recipe, ...]
@@ -100,7 +105,7 @@ class PathRules:
         """
         if n_columns > n_rows:
             return ((self.averaged,),)
-        many = max(1.0, n_columns / _FULL_STEPS_UP_TO)
+        many = _times_many(n_columns)
         free = _override(replace(self.grown, learning_rate=max(0.01, 0.04 / many), l2=0.1), self.chosen)
         calm = _override(replace(self.grown, learning_rate=0.01, l2=min(10.0, many)), self.chosen)
         large: tuple[Blend, ...] = ((free, calm), (free,), (calm,)) if free != calm else ((free,),)
@@ -126,12 +131,16 @@ def path_rules(n_rows: int, **chosen: Any) -> PathRules:
     screen_stage = replace(
         screen, n_epochs=epochs(4) if many else 8, schedule=OneCycle(warm_up=0.1, start=0.3, end=0.05)
     )
-    prune = Recipe(50, 4, 0.03, max(0.3, ridge), epochs(20), **adam)
-    prune_stage = Recipe(50, 4, 0.01, max(0.3, ridge), epochs(5), **{**adam, "schedule": OneCycle(warm_up=0.1)})
+    prune = Recipe(50, 3, 0.03, max(0.3, ridge), epochs(20), **adam)
+    prune_stage = Recipe(50, 3, 0.01, max(0.3, ridge), epochs(5), **{**adam, "schedule": OneCycle(warm_up=0.1)})
     grown = Recipe(100, 4, 0.04, 0.1, epochs(30), **adam)
     averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=5), chosen)
     prune_from = max(PRUNING_STARTS_AT, n_rows // ROWS_A_PRUNED_GROUP) if many else 0
     return PathRules(screen, screen_stage, prune, prune_stage, prune_from, grown, averaged, chosen)
+
+
+def _times_many(n_columns: int) -> float:
+    return max(1.0, n_columns / _FULL_STEPS_UP_TO)
 
 
 def _override(recipe: Recipe, chosen: dict[str, Any]) -> Recipe:
@@ -341,7 +350,7 @@ def prune(
         trees = trees.select(here.columns(kept))
         data = data._replace(X=take_columns(data.X, here.columns(kept)))
         alive = alive[kept]
-        loss = trainer.train(trees, data, rules.prune_stage, rng)
+        loss = trainer.train(trees, data, rules.prune_stage.for_columns(trees.W.shape[0]), rng)
         yield PathPoint(alive, trees.copy(), loss)
 
 
