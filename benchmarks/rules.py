@@ -24,7 +24,7 @@ from scipy import sparse
 from sklearn import datasets
 from sklearn.metrics import log_loss, mean_squared_error, r2_score, roc_auc_score
 
-from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, elimination, estimators, fitting, path
+from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, elimination, encoding, estimators, fitting, path
 
 RESULTS = Path("benchmarks/results/rules.csv")
 N_HELD_OUT = 2000
@@ -221,8 +221,22 @@ def times(factor: float) -> Callable[[Any], Any]:
     return lambda old: max(1, round(old * factor)) if isinstance(old, int) else old * factor
 
 
-def finals(choose: Callable[..., tuple[path.Recipe, ...]]) -> Callable[[], AbstractContextManager[Any]]:
+def finals(choose: Callable[..., tuple[path.Blend, ...]]) -> Callable[[], AbstractContextManager[Any]]:
     return lambda: patch.object(path.PathRules, "final", choose)
+
+
+def large_finals(choose: Callable[..., tuple[path.Blend, ...]]) -> Callable[[], AbstractContextManager[Any]]:
+    """Of the large ensembles (mean, free, calm), only some."""
+    large = path.PathRules.large
+    return lambda: patch.object(path.PathRules, "large", lambda rules, n_columns: choose(*large(rules, n_columns)))
+
+
+def by_rows_alone(rules: path.PathRules, n_rows: int, n_columns: int) -> tuple[path.Blend, ...]:
+    """One large ensemble whose rate is the same for any number of columns, and whose ridge depends on the rows alone."""
+    if n_columns > n_rows:
+        return ((rules.averaged,),)
+    large = (replace(rules.grown, learning_rate=0.04, l2=min(1.0, max(0.1, 300 / n_rows))),)
+    return (large,) if n_rows >= path.LARGE_IS_SAFE_FROM_ROWS else ((rules.averaged,), large)
 
 
 def fork_first() -> AbstractContextManager[Any]:
@@ -304,7 +318,7 @@ class Alternative(NamedTuple):
 
 DEFAULT = Alternative("default", "", nullcontext)
 # These begin where the walk from all columns to one has ended.
-AFTER_THE_WALK = ("default", "size choice", "final", "copies", "large final", "averaged final")
+AFTER_THE_WALK = ("default", "size choice", "final", "large final", "averaged final")
 _SCREEN, _PRUNE = ("screen", "screen_stage"), ("prune", "prune_stage")
 _ALL = (*_SCREEN, *_PRUNE, "grown", "averaged")
 ALTERNATIVES = [
@@ -340,7 +354,11 @@ ALTERNATIVES = [
     Alternative("fill-in ridge", "0.1", constant("_RIDGE", 0.1, elimination), where_it_prunes),
     Alternative("cost rows", "500", constant("_COST_ROWS", 500, elimination), where_rows(500)),
     Alternative("pruning", "25 trees", recipe(*_PRUNE, n_trees=25), where_it_prunes),
-    Alternative("pruning", "depth 3", recipe(*_PRUNE, depth=3), where_it_prunes),
+    Alternative("pruning", "depth 4", recipe(*_PRUNE, depth=4), where_it_prunes),
+    Alternative(
+        "pruning", "rate and ridge for any columns", lambda: patch.object(path.Recipe, "for_columns", lambda recipe, _: recipe),
+        where_it_prunes,
+    ),
     Alternative("pruning", "rate x 0.5", recipe(*_PRUNE, learning_rate=times(0.5)), where_it_prunes),
     Alternative("pruning", "rate x 2", recipe(*_PRUNE, learning_rate=times(2)), where_it_prunes),
     Alternative("pruning", "ridge x 0.3", recipe(*_PRUNE, l2=times(0.3)), where_it_prunes),
@@ -349,24 +367,23 @@ ALTERNATIVES = [
     Alternative("pruning", "stage epochs x 2", recipe("prune_stage", n_epochs=times(2)), where_it_prunes),
     Alternative("final", "large only", constant("LARGE_IS_SAFE_FROM_ROWS", 0), where_rows(below=1000)),
     Alternative("final", "both from 1,000 rows on", constant("LARGE_IS_SAFE_FROM_ROWS", inf), where_rows(1000)),
-    Alternative("final", "averaged only", finals(lambda rules, *_: (rules.averaged,))),
+    Alternative("final", "averaged only", finals(lambda rules, *_: ((rules.averaged,),))),
     Alternative(
-        "final", "both where columns > rows", finals(lambda rules, *_: (rules.averaged, rules.grown)),
+        "final", "both where columns > rows", finals(lambda rules, _, n: ((rules.averaged,), *rules.large(n))),
         lambda size: size.budget > size.n_rows,
     ),
-    Alternative("copies", "1 large one", recipe("grown", n_copies=1)),
-    Alternative("copies", "4 large ones", recipe("grown", n_copies=4)),
+    Alternative("large final", "rate and ridge by rows alone", finals(by_rows_alone)),
+    Alternative("large final", "free only", large_finals(lambda mean, free, calm: (free,))),
+    Alternative("large final", "calm only", large_finals(lambda mean, free, calm: (calm,))),
+    Alternative("large final", "mean only", large_finals(lambda mean, free, calm: (mean,))),
+    Alternative("large final", "no mean", large_finals(lambda mean, free, calm: (free, calm))),
+    Alternative("large final", "no second copy", lambda: patch.object(fitting.Walk, "_doubled", lambda _, final, rng: final)),
     Alternative("large final", "50 trees", recipe("grown", n_trees=50)),
     Alternative("large final", "200 trees", recipe("grown", n_trees=200)),
     Alternative("large final", "depth 3", recipe("grown", depth=3)),
     Alternative("large final", "depth 5", recipe("grown", depth=5)),
-    Alternative("large final", "rate 0.02", recipe("grown", learning_rate=0.02)),
-    Alternative("large final", "rate 0.08", recipe("grown", learning_rate=0.08)),
     Alternative("large final", "epochs x 0.5", recipe("grown", n_epochs=times(0.5))),
     Alternative("large final", "epochs x 2", recipe("grown", n_epochs=times(2))),
-    Alternative("large final", "ridge x 0.3", recipe("grown", l2=times(0.3))),
-    Alternative("large final", "ridge x 3", recipe("grown", l2=times(3.0))),
-    Alternative("large final", "ridge 0.3 at all sizes", recipe("grown", l2=0.3)),
     Alternative("averaged final", "1 copy", recipe("averaged", n_copies=1), where_it_averages),
     Alternative("averaged final", "10 copies", recipe("averaged", n_copies=10), where_it_averages),
     Alternative("averaged final", "rate 0.1", recipe("averaged", learning_rate=0.1), where_it_averages),
@@ -374,6 +391,9 @@ ALTERNATIVES = [
     Alternative("averaged final", "ridge x 3", recipe("averaged", l2=times(3.0)), where_it_averages),
     Alternative("averaged final", "epochs x 0.5", recipe("averaged", n_epochs=times(0.5)), where_it_averages),
     Alternative("averaged final", "epochs x 2", recipe("averaged", n_epochs=times(2)), where_it_averages),
+    Alternative("outliers", "as they are", constant("_FARTHEST", 1e15, encoding)),
+    Alternative("outliers", "cut at 3", constant("_FARTHEST", 3.0, encoding)),
+    Alternative("outliers", "cut at 10", constant("_FARTHEST", 10.0, encoding)),
     Alternative("batch size", "x 0.5", recipe(*_ALL, batch_size=times(0.5))),
     Alternative("batch size", "x 2", recipe(*_ALL, batch_size=times(2))),
 ]  # fmt: skip

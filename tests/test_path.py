@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 from dataclasses import replace
 from itertools import pairwise
 
@@ -21,6 +22,7 @@ from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, elimination
 from skinnytrees import path as path_module
 from skinnytrees.activations import Sigmoid
 from skinnytrees.elimination import Elimination, eliminate
+from skinnytrees.fitting import Walk
 from skinnytrees.kernels.state import Data, start_trees
 from skinnytrees.losses import Multinomial, SquaredError
 from skinnytrees.optimizers import SGD, Adam, Constant, FixedSupportSGD
@@ -764,9 +766,42 @@ def test_users_choices_reach_the_final_ensemble():
     assert n_trees in (14, 35), "the mean of two or of five ensembles of seven"
     assert model.model_.trees.W.shape[1] == 7 * n_trees, "seven splits at depth three"
     rules = path_rules(100, n_trees=7, depth=3, learning_rate=0.5, n_epochs=2, batch_size=9, l2=0.7)
-    for recipe in (rules.grown, rules.averaged):
+    blends = rules.final(100, 4)
+    assert len(blends) == 2, "with rate and ridge chosen, there is one large ensemble beside the averaged ones"
+    for recipe in itertools.chain(*blends):
         chosen = (recipe.n_trees, recipe.depth, recipe.learning_rate, recipe.n_epochs, recipe.batch_size, recipe.l2)
         assert chosen == (7, 3, 0.5, 2, 9, 0.7)
+
+
+def test_large_ensembles_are_calmer_where_there_are_more_columns():
+    few, many = (path_rules(5000).final(5000, n_columns) for n_columns in (8, 160))
+    for blends in (few, many):
+        both, (free,), (calm,) = blends
+        assert both == (free, calm)
+        assert free.learning_rate >= calm.learning_rate
+        assert free.l2 < calm.l2
+    assert many[1][0].learning_rate < few[1][0].learning_rate
+    assert many[2][0].l2 > few[2][0].l2
+    assert path_rules(50).final(50, 60) == ((path_rules(50).averaged,),), "more columns than rows"
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_of_the_final_ensembles_that_are_tried_the_best_on_held_out_rows_is_taken(refit, monkeypatch):
+    """A weak effect in each of many columns: the calm ensemble is far better than the free one."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1300, 40))
+    y = X[:, :20].sum(axis=1) + 8 * rng.normal(size=1300)
+    tried, finals = [], []
+    final_loss, finish = Walk._final_loss, Walk.finish
+    monkeypatch.setattr(Walk, "_final_loss", lambda *of: tried.append(final_loss(*of)) or tried[-1])
+    monkeypatch.setattr(Walk, "finish", lambda *of: finals.append(finish(*of)) or finals[-1])
+    model = SkinnyTreesRegressor(size_rule="full", max_epochs=10, refit=refit, random_state=0)
+    model.fit(X[:1000], y[:1000], X_val=X[1000:], y_val=y[1000:])
+    _, free, calm = tried
+    assert calm < 0.9 * free
+    assert finals[0].loss == min(tried)
+    assert len(finals[0].blend) == 2, "one recipe twice, or both recipes"
+    assert model.model_.trees.n_trees == 200
 
 
 def test_averaged_copies_predict_the_mean_of_the_copies():

@@ -24,7 +24,7 @@ _VALUES_AT_ONCE = 2**15
 _FEWEST_ROWS_AT_ONCE = 64
 # Farther from the mean than so many standard deviations, values are all alike: a few of them must not rule a fit. Without
 # standard deviations, no sum of products may leave the numbers of single precision.
-_FARTHEST = 10.0
+_FARTHEST = 5.0
 _FARTHEST_AS_THEY_ARE = 1e15
 # A column of missing-value indicators is worth having from this many missing and this many known rows on.
 _INDICATOR_NEEDS_ROWS = 5

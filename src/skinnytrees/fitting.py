@@ -314,7 +314,9 @@ class Walk:
             return final._replace(blend=twice)  # all ensembles are about to be made anew
         data = self.prepared.data
         table = data._replace(X=take_columns(data.X, self.groups.columns(final.candidate.support)))
-        trees = average([final.trees, self.problem.trainer.start_blend(table, self.problem.n_outputs, final.blend, rng)])
+        trees = average(
+            [final.trees, self.problem.trainer.start_blend(table, self.problem.n_outputs, final.blend, rng)]
+        )
         return final._replace(blend=twice, trees=trees)
 
     def _final_loss(self, one: Candidate, trees: Trees) -> float:

@@ -98,18 +98,18 @@ class PathRules:
     chosen: dict[str, Any]
 
     def final(self, n_rows: int, n_columns: int) -> tuple[Blend, ...]:
-        """Final ensembles to try: large ones where rows allow it, averaged small ones where they do not.
-
-        How much ridge is right depends on how noisy the data are, so a large ensemble is made twice: free to bend, and held
-        back. Either of them or their mean is taken.
-        """
+        """Final ensembles to try: large ones where rows allow it, averaged small ones where they do not."""
         if n_columns > n_rows:
             return ((self.averaged,),)
+        large = self.large(n_columns)
+        return large if n_rows >= LARGE_IS_SAFE_FROM_ROWS else ((self.averaged,), *large)
+
+    def large(self, n_columns: int) -> tuple[Blend, ...]:
+        """Large ensembles: free to bend, held back, and the mean of both. Which is best depends on the noise in the data."""
         many = _times_many(n_columns)
         free = _override(replace(self.grown, learning_rate=max(0.01, 0.04 / many), l2=0.1), self.chosen)
         calm = _override(replace(self.grown, learning_rate=0.01, l2=min(10.0, many)), self.chosen)
-        large: tuple[Blend, ...] = ((free, calm), (free,), (calm,)) if free != calm else ((free,),)
-        return large if n_rows >= LARGE_IS_SAFE_FROM_ROWS else ((self.averaged,), *large)
+        return ((free, calm), (free,), (calm,)) if free != calm else ((free,),)
 
 
 def path_rules(n_rows: int, **chosen: Any) -> PathRules:
