@@ -239,16 +239,13 @@ def by_rows_alone(rules: path.PathRules, n_rows: int, n_columns: int) -> tuple[p
     return (large,) if n_rows >= path.LARGE_IS_SAFE_FROM_ROWS else ((rules.averaged,), large)
 
 
-def fork_first() -> AbstractContextManager[Any]:
-    """Only the fork whose chosen point is best on held-out rows gets final ensembles."""
-    all_of = fitting.Walk.candidates
+def all_forks() -> AbstractContextManager[Any]:
+    """Every fork gets final ensembles, and the best of those is taken."""
 
-    def best_fork(walk: fitting.Walk, folds: Any) -> list[fitting.Candidate]:
-        found = all_of(walk, folds)
-        best = min(found, key=lambda one: np.average(one.losses[one.chosen], weights=one.weight))
-        return [one for one in found if one.fork is best.fork]
+    def candidates(walk: fitting.Walk, folds: Any) -> list[fitting.Candidate]:
+        return [walk._candidate(i, folds) for i in range(len(walk.forks))]
 
-    return patch.object(fitting.Walk, "candidates", best_fork)
+    return patch.object(fitting.Walk, "candidates", candidates)
 
 
 def swaps_everywhere() -> AbstractContextManager[Any]:
@@ -349,7 +346,7 @@ ALTERNATIVES = [
     Alternative("pruning start", "100 at all sizes", constant("ROWS_A_PRUNED_GROUP", inf), where_rows(3000)),
     Alternative("forks", "fill in only", constant("FILL_IN", (True,), fitting), where_it_prunes),
     Alternative("forks", "plain only", constant("FILL_IN", (False,), fitting), where_it_prunes),
-    Alternative("forks", "chosen before growing", fork_first, where_it_prunes),
+    Alternative("forks", "chosen after growing", all_forks, where_it_prunes),
     Alternative("fill-in ridge", "0.001", constant("_RIDGE", 0.001, elimination), where_it_prunes),
     Alternative("fill-in ridge", "0.1", constant("_RIDGE", 0.1, elimination), where_it_prunes),
     Alternative("cost rows", "500", constant("_COST_ROWS", 500, elimination), where_rows(500)),

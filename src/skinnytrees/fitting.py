@@ -124,7 +124,7 @@ def fit_path(
 ) -> PathFit:
     """Walk the path, choose a size within the budget, make the final ensemble there.
 
-    Where the path forks (see ``Walk``), the fork whose final ensemble is best on held-out rows is taken.
+    Where the path forks (see ``Walk``), the fork that is better on held-out rows at its chosen size is taken.
     """
     with computing():
         folds = None if settings.folds is None else _fold_losses(problem, settings, rng)
@@ -157,6 +157,12 @@ class Candidate(NamedTuple):
     losses: list[NDArray[np.float64]]
     weight: NDArray[np.float64] | None
     support: NDArray[np.intp]
+
+    def path_loss(self) -> float:
+        """Loss of the path's own ensemble at that point: on held-out rows or folds, else on training rows."""
+        if self.losses and self.weight is not None:
+            return float(np.average(self.losses[self.chosen], weights=self.weight))
+        return self.fork.points[self.chosen].train_loss
 
 
 class Final(NamedTuple):
@@ -270,21 +276,21 @@ class Walk:
         return fits[choose_point(np.array(losses)[fits], weight, self.settings.size_rule)]
 
     def candidates(self, folds: tuple[list[NDArray[np.float64]], NDArray[np.float64]] | None) -> list[Candidate]:
-        """Where the final ensemble may be made: for each fork, the chosen support."""
-        found: list[Candidate] = []
-        for i, fork in enumerate(self.forks):
-            losses, weight = fork.losses, None if self.validation is None else self.validation.weight.astype(float)
-            if folds is not None:
-                losses, weight = list(folds[0][i][: len(fork.points)]), folds[1]
-            chosen = self.choose(fork.points, losses, weight)
-            supports = [fork.points[chosen].groups]
-            if len(set(self.problem.price)) > 1:
-                # With unequal costs, many cheap features may beat the few that were worth their price on the way down.
-                supports.append(keep_worthiest(np.zeros(len(self.problem.price)), self.groups, self.settings.budget))
-            for support in supports:
-                if not any(np.array_equal(support, other.support) for other in found):
-                    found.append(Candidate(fork, chosen, losses, weight, support))
-        return found
+        """Where the final ensemble may be made: at the chosen size of the better fork."""
+        best = min((self._candidate(i, folds) for i in range(len(self.forks))), key=Candidate.path_loss)
+        if len(set(self.problem.price)) == 1:
+            return [best]
+        # With unequal costs, many cheap features may beat the few that were worth their price on the way down.
+        cheapest = keep_worthiest(np.zeros(len(self.problem.price)), self.groups, self.settings.budget)
+        return [best] if np.array_equal(cheapest, best.support) else [best, best._replace(support=cheapest)]
+
+    def _candidate(self, i: int, folds: tuple[list[NDArray[np.float64]], NDArray[np.float64]] | None) -> Candidate:
+        fork = self.forks[i]
+        losses, weight = fork.losses, None if self.validation is None else self.validation.weight.astype(float)
+        if folds is not None:
+            losses, weight = list(folds[0][i][: len(fork.points)]), folds[1]
+        chosen = self.choose(fork.points, losses, weight)
+        return Candidate(fork, chosen, losses, weight, fork.points[chosen].groups)
 
     def finish(self, candidates: list[Candidate], rng: np.random.Generator) -> Final:
         """The final ensemble: of all blends at all candidates' supports, the best on held-out rows."""
@@ -320,12 +326,10 @@ class Walk:
         return final._replace(blend=twice, trees=trees)
 
     def _final_loss(self, one: Candidate, trees: Trees) -> float:
-        """By held-out rows; without them, that of the path where it was chosen, so that the first blend is taken."""
-        if self.validation is not None:
-            return float(np.average(self._losses(one.support, trees), weights=self.validation.weight))
-        if one.losses and one.weight is not None:
-            return float(np.average(one.losses[one.chosen], weights=one.weight))
-        return one.fork.points[one.chosen].train_loss
+        """On held-out rows; without them, the path's own, so that the first candidate and blend are taken."""
+        if self.validation is None:
+            return one.path_loss()
+        return float(np.average(self._losses(one.support, trees), weights=self.validation.weight))
 
     def as_path(self, final: Final, model: SoftTrees) -> FeaturePath:
         """The walk as users see it, with the final support in its place where it is not the walk's own."""
