@@ -375,6 +375,7 @@ ALTERNATIVES = [
     Alternative("large final", "mean only", large_finals(lambda mean, free, calm: (mean,))),
     Alternative("large final", "no mean", large_finals(lambda mean, free, calm: (free, calm))),
     Alternative("large final", "no second copy", lambda: patch.object(fitting.Walk, "_doubled", lambda _, final, rng: final)),
+    Alternative("large final", "as many trees for any columns", constant("_ALL_TREES_UP_TO", inf)),
     Alternative("large final", "50 trees", recipe("grown", n_trees=50)),
     Alternative("large final", "200 trees", recipe("grown", n_trees=200)),
     Alternative("large final", "depth 3", recipe("grown", depth=3)),

@@ -41,8 +41,10 @@ from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, 
 PRUNING_NEEDS_ROWS = 400
 # Below this, the mean of small final ensembles stands beside the large ones, and held-out rows choose.
 LARGE_IS_SAFE_FROM_ROWS = 1000
-# Up to so many columns a large ensemble takes full steps and little ridge.
+# Up to so many columns a large ensemble takes full steps and little ridge, and up to so many it has all its trees.
 _FULL_STEPS_UP_TO = 16
+_ALL_TREES_UP_TO = 100
+_FEWEST_TREES = 10
 # Pruning starts at this many groups, or at more where there are that many rows for each.
 PRUNING_STARTS_AT = 100
 ROWS_A_PRUNED_GROUP = 30
@@ -106,9 +108,10 @@ class PathRules:
 
     def large(self, n_columns: int) -> tuple[Blend, ...]:
         """Large ensembles: free to bend, held back, and the mean of both. Which is best depends on the noise in the data."""
-        many = _times_many(n_columns)
-        free = _override(replace(self.grown, learning_rate=max(0.01, 0.04 / many), l2=0.1), self.chosen)
-        calm = _override(replace(self.grown, learning_rate=0.01, l2=min(10.0, many)), self.chosen)
+        many, share = _times_many(n_columns), min(1.0, _ALL_TREES_UP_TO / n_columns)
+        grown = replace(self.grown, n_trees=max(_FEWEST_TREES, round(self.grown.n_trees * share)))
+        free = _override(replace(grown, learning_rate=max(0.01, 0.04 / many), l2=0.1), self.chosen)
+        calm = _override(replace(grown, learning_rate=0.01, l2=min(10.0, many)), self.chosen)
         return ((free, calm), (free,), (calm,)) if free != calm else ((free,),)
 
 
