@@ -293,43 +293,40 @@ class Walk:
         return Candidate(fork, chosen, losses, weight, fork.points[chosen].groups)
 
     def finish(self, candidates: list[Candidate], rng: np.random.Generator) -> Final:
-        """The final ensemble: of all blends at all candidates' supports, the best on held-out rows."""
+        """The final ensemble: of the candidates' own, the best on held-out rows."""
         first = candidates[0]
         if self.interrupted:
             return Final(first, (), first.fork.points[first.chosen].trees, 0.0)
-        data = self.prepared.data
-        tables = [data._replace(X=take_columns(data.X, self.groups.columns(one.support))) for one in candidates]
-        blends = [self.rules.final(*table.X.shape) for table in tables]
-        todo = [(i, recipe) for i, some in enumerate(blends) for recipe in dict.fromkeys(itertools.chain(*some))]
-        trained = self.problem.trainer.start_each(
-            [tables[i] for i, _ in todo], self.problem.n_outputs, [recipe for _, recipe in todo], rng
-        )
-        made = dict(zip(todo, trained, strict=True))
-        finals = []
-        for i, one in enumerate(candidates):
-            for blend in blends[i]:
-                trees = average([made[i, recipe][0] for recipe in blend])
-                finals.append(Final(one, blend, trees, self._final_loss(one, trees)))
-        best = min(finals, key=lambda final: final.loss)
+        best = min((self._final_at(one, rng) for one in candidates), key=lambda final: final.loss)
         return self._doubled(best, rng) if len(best.blend) == 1 and best.blend[0].n_copies == 1 else best
+
+    def _final_at(self, one: Candidate, rng: np.random.Generator) -> Final:
+        """Of all blends at a support, the first that is no worse on held-out rows than the best, within noise."""
+        table = self._table(one)
+        blends = self.rules.final(*table.X.shape)
+        recipes = list(dict.fromkeys(itertools.chain(*blends)))
+        trained = self.problem.trainer.start_each([table] * len(recipes), self.problem.n_outputs, recipes, rng)
+        made = {recipe: trees for recipe, (trees, _) in zip(recipes, trained, strict=True)}
+        ensembles = [average([made[recipe] for recipe in blend]) for blend in blends]
+        if self.validation is None:
+            return Final(one, blends[0], ensembles[0], one.path_loss())
+        weight = self.validation.weight.astype(float)
+        losses = np.array([self._losses(one.support, trees) for trees in ensembles])
+        i = choose_point(losses, weight, "best")
+        return Final(one, blends[i], ensembles[i], float(np.average(losses[i], weights=weight)))
+
+    def _table(self, one: Candidate) -> Data:
+        data = self.prepared.data
+        return data._replace(X=take_columns(data.X, self.groups.columns(one.support)))
 
     def _doubled(self, final: Final, rng: np.random.Generator) -> Final:
         """With a second ensemble by the same recipe: the mean of two has a lower loss than one."""
         twice = final.blend * 2
         if self.settings.refit and self.validation is not None:
             return final._replace(blend=twice)  # all ensembles are about to be made anew
-        data = self.prepared.data
-        table = data._replace(X=take_columns(data.X, self.groups.columns(final.candidate.support)))
-        trees = average(
-            [final.trees, self.problem.trainer.start_blend(table, self.problem.n_outputs, final.blend, rng)]
-        )
-        return final._replace(blend=twice, trees=trees)
-
-    def _final_loss(self, one: Candidate, trees: Trees) -> float:
-        """On held-out rows; without them, the path's own, so that the first candidate and blend are taken."""
-        if self.validation is None:
-            return one.path_loss()
-        return float(np.average(self._losses(one.support, trees), weights=self.validation.weight))
+        table, n_outputs = self._table(final.candidate), self.problem.n_outputs
+        another = self.problem.trainer.start_blend(table, n_outputs, final.blend, rng)
+        return final._replace(blend=twice, trees=average([final.trees, another]))
 
     def as_path(self, final: Final, model: SoftTrees) -> FeaturePath:
         """The walk as users see it, with the final support in its place where it is not the walk's own."""
