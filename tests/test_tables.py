@@ -533,7 +533,7 @@ def test_every_sparse_format_gives_the_same_result(way):
     formats = [
         kind(X) for kind in (sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix, sparse.csc_matrix)
     ]
-    models = [SkinnyTreesClassifier(**{**QUICK, **way}).fit(table, y) for table in formats]
+    models = [SkinnyTreesClassifier(**{**QUICK, **way, "max_epochs": 20}).fit(table, y) for table in formats]
     for model, table in zip(models, formats, strict=True):
         np.testing.assert_array_equal(model.model_.trees.flat, models[0].model_.trees.flat)
         np.testing.assert_array_equal(model.predict_proba(table), models[0].predict_proba(formats[0]))
