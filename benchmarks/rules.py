@@ -8,8 +8,8 @@ where it stopped. After a change of the package, remove the file.
 
 import argparse
 import csv
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -225,6 +225,18 @@ def finals(choose: Callable[..., tuple[path.Blend, ...]]) -> Callable[[], Abstra
     return lambda: patch.object(path.PathRules, "final", choose)
 
 
+@contextmanager
+def _few_rows_are(n_rows: float) -> Iterator[None]:
+    name = "LARGE_IS_SAFE_FROM_ROWS"
+    with patch.object(path, name, n_rows), patch.object(fitting, name, n_rows):
+        yield
+
+
+def few_rows_are(n_rows: float) -> Callable[[], AbstractContextManager[Any]]:
+    """Below how many rows the mean of small ensembles stands beside the large ones."""
+    return partial(_few_rows_are, n_rows)
+
+
 def large_finals(choose: Callable[..., tuple[path.Blend, ...]]) -> Callable[[], AbstractContextManager[Any]]:
     """Of the large ensembles (mean, free, calm), only some."""
     large = path.PathRules.large
@@ -351,7 +363,7 @@ ALTERNATIVES = [
     Alternative("fill-in ridge", "0.1", constant("_RIDGE", 0.1, elimination), where_it_prunes),
     Alternative("cost rows", "500", constant("_COST_ROWS", 500, elimination), where_rows(500)),
     Alternative("pruning", "25 trees", recipe(*_PRUNE, n_trees=25), where_it_prunes),
-    Alternative("pruning", "depth 4", recipe(*_PRUNE, depth=4), where_it_prunes),
+    Alternative("pruning", "depth 3", recipe(*_PRUNE, depth=3), where_it_prunes),
     Alternative(
         "pruning", "rate and ridge for any columns", lambda: patch.object(path.Recipe, "for_columns", lambda recipe, _: recipe),
         where_it_prunes,
@@ -362,8 +374,8 @@ ALTERNATIVES = [
     Alternative("pruning", "ridge x 3", recipe(*_PRUNE, l2=times(3.0)), where_it_prunes),
     Alternative("pruning", "stage epochs x 0.5", recipe("prune_stage", n_epochs=times(0.5)), where_it_prunes),
     Alternative("pruning", "stage epochs x 2", recipe("prune_stage", n_epochs=times(2)), where_it_prunes),
-    Alternative("final", "large only", constant("LARGE_IS_SAFE_FROM_ROWS", 0), where_rows(below=1000)),
-    Alternative("final", "both from 1,000 rows on", constant("LARGE_IS_SAFE_FROM_ROWS", inf), where_rows(1000)),
+    Alternative("final", "large only", few_rows_are(0), where_rows(below=1000)),
+    Alternative("final", "both from 1,000 rows on", few_rows_are(inf), where_rows(1000)),
     Alternative("final", "averaged only", finals(lambda rules, *_: ((rules.averaged,),))),
     Alternative(
         "final", "both where columns > rows", finals(lambda rules, _, n: ((rules.averaged,), *rules.large(n))),

@@ -18,6 +18,7 @@ from skinnytrees.kernels.state import Data, Trees, start_trees
 from skinnytrees.losses import Loss, TargetScale, evaluate_loss
 from skinnytrees.model import SoftTrees
 from skinnytrees.path import (
+    LARGE_IS_SAFE_FROM_ROWS,
     Blend,
     Groups,
     PathPoint,
@@ -301,7 +302,7 @@ class Walk:
         return self._doubled(best, rng) if len(best.blend) == 1 and best.blend[0].n_copies == 1 else best
 
     def _final_at(self, one: Candidate, rng: np.random.Generator) -> Final:
-        """Of all blends at a support, the first that is no worse on held-out rows than the best, within noise."""
+        """Of all blends at a support, the best on held-out rows; where they are few, the first within noise of it."""
         table = self._table(one)
         blends = self.rules.final(*table.X.shape)
         recipes = list(dict.fromkeys(itertools.chain(*blends)))
@@ -312,7 +313,8 @@ class Walk:
             return Final(one, blends[0], ensembles[0], one.path_loss())
         weight = self.validation.weight.astype(float)
         losses = np.array([self._losses(one.support, trees) for trees in ensembles])
-        i = choose_point(losses, weight, "best")
+        few = len(table.Y) < LARGE_IS_SAFE_FROM_ROWS
+        i = choose_point(losses, weight, "best") if few else int(np.argmin(losses @ weight))
         return Final(one, blends[i], ensembles[i], float(np.average(losses[i], weights=weight)))
 
     def _table(self, one: Candidate) -> Data:

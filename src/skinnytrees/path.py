@@ -126,16 +126,16 @@ def path_rules(n_rows: int, **chosen: Any) -> PathRules:
     def epochs(at_most: int) -> int:
         return max(2, round(at_most * min(1.0, 5000 / n_rows)))
 
-    # Few rows need more shrinkage: the ridge of a large ensemble goes as 1 / rows between these limits.
-    ridge = min(1.0, max(0.1, 300 / n_rows))
+    # Few rows need more shrinkage: the ridge of a pruned ensemble goes as 1 / rows between these limits.
+    ridge = min(1.0, max(0.3, 300 / n_rows))
     adam: dict[str, Any] = {"batch_size": max(batch_size, 32), "optimizer": Adam(), "schedule": OneCycle()}
     sgd: dict[str, Any] = {"batch_size": batch_size, "optimizer": FixedSupportSGD(), "schedule": Constant()}
     screen = Recipe(20, 2, 0.3, 0.1, epochs(10), **sgd)
     screen_stage = replace(
         screen, n_epochs=epochs(4) if many else 8, schedule=OneCycle(warm_up=0.1, start=0.3, end=0.05)
     )
-    prune = Recipe(50, 3, 0.03, max(0.3, ridge), epochs(20), **adam)
-    prune_stage = Recipe(50, 3, 0.01, max(0.3, ridge), epochs(5), **{**adam, "schedule": OneCycle(warm_up=0.1)})
+    prune = Recipe(50, 4, 0.03, ridge, epochs(20), **adam)
+    prune_stage = Recipe(50, 4, 0.01, ridge, epochs(5), **{**adam, "schedule": OneCycle(warm_up=0.1)})
     grown = Recipe(100, 4, 0.04, 0.1, epochs(30), **adam)
     averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=5), chosen)
     prune_from = max(PRUNING_STARTS_AT, n_rows // ROWS_A_PRUNED_GROUP) if many else 0
