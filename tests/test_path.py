@@ -809,6 +809,12 @@ def test_final_ensemble_is_calm_where_a_free_one_would_follow_the_noise(refit, m
     assert model.score(X[1300:], y[1300:]) > other.score(X[1300:], y[1300:]) + 0.05
 
 
+def test_without_held_out_rows_the_final_ensemble_is_the_mean_of_a_free_and_a_calm_one():
+    X, y = random_problem(0, 4, n_rows=60)
+    model = SkinnyTreesRegressor(cv=3, max_epochs=2, random_state=0).fit(X, y)
+    assert model.model_.trees.n_trees == 2 * path_rules(60).grown.n_trees
+
+
 def test_averaged_copies_predict_the_mean_of_the_copies():
     rng = np.random.default_rng(0)
     data = random_data(SquaredError(), 40, 6, 2, rng, np.float32)

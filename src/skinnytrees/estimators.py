@@ -274,7 +274,8 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     standardize : bool, default=True
-        Bring columns to mean 0 and deviation 1; False leaves them as they are.
+        Bring columns to mean 0 and deviation 1, and cut what lies farther out than five deviations; False leaves them as
+        they are.
     validation_fraction : float or None, default=0.2
         Share of the rows that is held out to choose the size (with a penalty object: to watch training); None trains on
         all rows and takes the largest size.
@@ -481,7 +482,8 @@ schedule, feature_costs, feature_groups, always_select, categorical_features, \
 validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         As in :class:`SkinnyTreesClassifier`.
     standardize : bool, default=True
-        Bring columns, and the target where the loss allows it, to mean 0 and deviation 1; False leaves them as they are.
+        Bring columns, and the target where the loss allows it, to mean 0 and deviation 1, and cut what in a column lies
+        farther out than five deviations; False leaves them as they are.
 
     Attributes
     ----------

@@ -302,9 +302,14 @@ class Walk:
         return self._doubled(best, rng) if len(best.blend) == 1 and best.blend[0].n_copies == 1 else best
 
     def _final_at(self, one: Candidate, rng: np.random.Generator) -> Final:
-        """Of all blends at a support, the best on held-out rows; where they are few, the first within noise of it."""
+        """Of all blends at a support, the best on held-out rows; where they are few, the first within noise of it.
+
+        Without held-out rows nobody can choose, and the blend of most recipes is made.
+        """
         table = self._table(one)
         blends = self.rules.final(*table.X.shape)
+        if self.validation is None:
+            blends = (max(blends, key=len),)
         recipes = list(dict.fromkeys(itertools.chain(*blends)))
         trained = self.problem.trainer.start_each([table] * len(recipes), self.problem.n_outputs, recipes, rng)
         made = {recipe: trees for recipe, (trees, _) in zip(recipes, trained, strict=True)}
