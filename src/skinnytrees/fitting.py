@@ -3,7 +3,7 @@
 import functools
 import itertools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -40,6 +40,8 @@ from skinnytrees.training import Callback, EpochReport, TrainingSettings, comput
 
 # The ways of pruning that are tried: with and without the columns that stay filling in for what goes.
 FILL_IN = (True, False)
+# Walks that are begun anew where nothing is pruned.
+N_STARTS = 4
 
 
 class Prepared(NamedTuple):
@@ -159,11 +161,12 @@ class Candidate(NamedTuple):
     weight: NDArray[np.float64] | None
     support: NDArray[np.intp]
 
-    def path_loss(self) -> float:
-        """Loss of the path's own ensemble at that point: on held-out rows or folds, else on training rows."""
+    def path_losses(self) -> tuple[float, ...]:
+        """Losses of the path's own ensemble at that point: on held-out rows or folds, if there are any; on training rows."""
+        on_training_rows = self.fork.points[self.chosen].train_loss
         if self.losses and self.weight is not None:
-            return float(np.average(self.losses[self.chosen], weights=self.weight))
-        return self.fork.points[self.chosen].train_loss
+            return float(np.average(self.losses[self.chosen], weights=self.weight)), on_training_rows
+        return (on_training_rows,)
 
 
 class Final(NamedTuple):
@@ -179,6 +182,8 @@ class Walk:
     """A walk from all groups to the last one on training rows, measured on held-out rows.
 
     It begins with screening and forks where pruning takes over: one fork fills in for what is removed, one does not.
+    Where rows are too few for pruning, it forks at the very beginning: screening meets dead ends on few rows, and new random
+    trees lead to others.
     """
 
     def __init__(self, problem: Problem, training: Rows, held_out: Rows | None, settings: PathSettings) -> None:
@@ -213,7 +218,14 @@ class Walk:
     def _go(self, rng: np.random.Generator) -> None:
         data, groups, trainer = self.prepared.data, self.groups, self.problem.trainer
         budgets = falling_budgets(groups, self.settings.budget)
-        for point in screen(data, groups, self.problem.n_outputs, budgets, trainer, self.rules, rng):
+
+        def screened_by(rng: np.random.Generator) -> Iterator[PathPoint]:
+            return screen(data, groups, self.problem.n_outputs, budgets, trainer, self.rules, rng)
+
+        if not self.rules.prune_from:
+            self._fork([screened_by(own_rng) for own_rng in fork_generator(rng, N_STARTS)], len(budgets))
+            return
+        for point in screened_by(rng):
             if self._add(point, self.forks[0]):
                 return
         screened = self.forks[0]
@@ -232,8 +244,13 @@ class Walk:
             prune(start, data, groups, todo[1:], fill_in, trainer, self.rules, own_rng)
             for fill_in, own_rng in zip(FILL_IN, fork_generator(rng, len(FILL_IN)), strict=True)
         ]
-        self.forks = [Fork(list(screened.points), list(screened.losses), list(screened.reports)) for _ in ways]
-        for _ in todo[1:]:
+        self._fork(ways, len(todo) - 1)
+
+    def _fork(self, ways: Sequence[Iterator[PathPoint]], n_points: int) -> None:
+        """From what has been walked so far, go on in several ways side by side."""
+        common = self.forks[0]
+        self.forks = [Fork(list(common.points), list(common.losses), list(common.reports)) for _ in ways]
+        for _ in range(n_points):
             points = side_by_side([functools.partial(next, way) for way in ways], self.problem.n_threads)
             answers = [self._add(point, fork) for point, fork in zip(points, self.forks, strict=True)]
             if any(answers):
@@ -278,7 +295,7 @@ class Walk:
 
     def candidates(self, folds: tuple[list[NDArray[np.float64]], NDArray[np.float64]] | None) -> list[Candidate]:
         """Where the final ensemble may be made: at the chosen size of the better fork."""
-        best = min((self._candidate(i, folds) for i in range(len(self.forks))), key=Candidate.path_loss)
+        best = min((self._candidate(i, folds) for i in range(len(self.forks))), key=Candidate.path_losses)
         if len(set(self.problem.price)) == 1:
             return [best]
         # With unequal costs, many cheap features may beat the few that were worth their price on the way down.
@@ -315,7 +332,7 @@ class Walk:
         made = {recipe: trees for recipe, (trees, _) in zip(recipes, trained, strict=True)}
         ensembles = [average([made[recipe] for recipe in blend]) for blend in blends]
         if self.validation is None:
-            return Final(one, blends[0], ensembles[0], one.path_loss())
+            return Final(one, blends[0], ensembles[0], one.path_losses()[0])
         weight = self.validation.weight.astype(float)
         losses = np.array([self._losses(one.support, trees) for trees in ensembles])
         few = len(table.Y) < LARGE_IS_SAFE_FROM_ROWS
@@ -377,17 +394,17 @@ def _fold_losses(
     problem: Problem, settings: PathSettings, rng: np.random.Generator
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
     """For each fork, each size's loss on every held-out row, by walks that did not see the row; and the rows' weights."""
-    by_fork: list[list[NDArray[np.float64]]] = [[] for _ in FILL_IN]
-    weights = []
+    by_fold, weights = [], []
     for kept, held in settings.folds or ():
         walk = Walk(problem, kept, held, settings._replace(callbacks=()))
         walk.go(rng)
         if walk.interrupted:
             raise KeyboardInterrupt
-        for losses, fork in zip(by_fork, walk.forks, strict=False):
-            losses.append(np.array(fork.losses))
+        losses = np.array([fork.losses for fork in walk.forks])
+        # Starts are numbered by chance: the first of one fold is not the first of another.
+        by_fold.append(losses if walk.rules.prune_from else np.broadcast_to(losses.mean(axis=0), losses.shape))
         weights.append(held.weight)
-    return [np.concatenate(losses, axis=1) for losses in by_fork if losses], np.concatenate(weights)
+    return list(np.concatenate(by_fold, axis=2)), np.concatenate(weights)
 
 
 def _reference_losses(problem: Problem, data: Data) -> tuple[float, float]:

@@ -436,7 +436,7 @@ def average(copies: list[Trees]) -> Trees:
 
 def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
     """Some columns; sparse data becomes dense when its columns are no more than its rows and memory allows."""
-    X = X[:, columns]
+    X = X if len(columns) == X.shape[1] else X[:, columns]
     if not sparse.issparse(X):
         return np.ascontiguousarray(X)
     fits = X.shape[1] <= X.shape[0] and X.shape[0] * X.shape[1] <= _MOST_DENSE_CELLS
