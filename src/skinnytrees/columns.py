@@ -9,13 +9,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.exceptions import refuse_unless
+from skinnytrees.kernels.state import select_runs
+
+
+@dataclass(frozen=True)
+class FeatureGroups:
+    """Features that enter and leave together: group g is made of ``features[offsets[g]]`` to ``features[offsets[g + 1] - 1]``."""
+
+    features: NDArray[np.intp]
+    offsets: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, groups: Sequence[NDArray[np.intp]]) -> "FeatureGroups":
+        """From a list of features for each group."""
+        return cls(np.concatenate(groups), np.cumsum([0, *map(len, groups)]))
+
+    @classmethod
+    def singles(cls, n_features: int) -> "FeatureGroups":
+        """Every feature a group of its own."""
+        return cls(np.arange(n_features), np.arange(n_features + 1))
+
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        """Number of features in each group."""
+        return np.diff(self.offsets)
+
+    def take(self, groups: NDArray[np.intp]) -> "FeatureGroups":
+        """Some of the groups."""
+        places, offsets = select_runs(self.offsets, groups)
+        return FeatureGroups(self.features[places], offsets)
+
+    def combine(self, values: NDArray[Any], how: np.ufunc) -> NDArray[Any]:
+        """The features' values combined within each group."""
+        return np.asarray(how.reduceat(values[self.features], self.offsets[:-1]))
 
 
 @dataclass(frozen=True)
 class ColumnGroups:
-    """Groups of columns that enter and leave together, with what each costs and whether it must stay."""
+    """Groups of columns with what each costs and whether it must stay."""
 
-    columns: list[NDArray[np.intp]]
+    groups: FeatureGroups
     price: NDArray[np.float64]
     fixed: NDArray[np.bool_]
 
@@ -28,7 +61,7 @@ class ColumnGroups:
         costs = np.ones(n_features) if feature_costs is None else read_costs(feature_costs, n_features, names)
         always = find_columns([] if always_select is None else always_select, n_features, names, "always_select")
         is_fixed = np.isin(np.arange(n_features), always)
-        price, fixed = _of_each(groups, costs, np.add), _of_each(groups, is_fixed, np.logical_or)
+        price, fixed = groups.combine(costs, np.add), groups.combine(is_fixed, np.logical_or)
         usable = np.isfinite(price)
         refuse_unless(
             not np.any(fixed & ~usable), "always_select names a column whose cost is infinite. Give it a finite cost."
@@ -37,13 +70,12 @@ class ColumnGroups:
 
     def keep(self, chosen: NDArray[np.bool_]) -> "ColumnGroups":
         """Some of the groups."""
-        columns = [group for group, is_chosen in zip(self.columns, chosen, strict=True) if is_chosen]
-        return ColumnGroups(columns, self.price[chosen], self.fixed[chosen])
+        return ColumnGroups(self.groups.take(np.flatnonzero(chosen)), self.price[chosen], self.fixed[chosen])
 
     def worth_trying(self, budget: float, varies: NDArray[np.bool_]) -> "ColumnGroups":
         """Without the groups that alone break the budget and those that never vary: they would only be in the way."""
         affordable = self.fixed | (self.price <= budget - self.price[self.fixed].sum())
-        useful = affordable & (self.fixed | _of_each(self.columns, varies, np.logical_or))
+        useful = affordable & (self.fixed | self.groups.combine(varies, np.logical_or))
         return self.keep(useful if useful.any() else affordable)
 
     def total_price(self, feature_budget: Any, n_features: int, has_costs: bool) -> float:
@@ -68,12 +100,6 @@ class ColumnGroups:
         return float(budget)
 
 
-def _of_each(groups: list[NDArray[np.intp]], values: NDArray[Any], combine: np.ufunc) -> NDArray[Any]:
-    """The columns' values combined within each group."""
-    starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
-    return np.asarray(combine.reduceat(values[np.concatenate(groups)], starts))
-
-
 def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, parameter: str) -> NDArray[np.intp]:
     """Numbers of the columns that a user gave by name, number or mask."""
     given = (
@@ -96,13 +122,13 @@ def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, para
     return np.array(sorted(set(found)), dtype=np.intp)
 
 
-def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None) -> list[NDArray[np.intp]]:
-    """Lists of features that enter and leave together; a feature that is in no group is a group of its own.
+def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None) -> FeatureGroups:
+    """Features that enter and leave together; a feature that is in no group is a group of its own.
 
     ``feature_groups`` is a list of lists of columns, a mapping from a group's name to its columns, or one label a column.
     """
     if feature_groups is None:
-        return [np.array([k]) for k in range(n_features)]
+        return FeatureGroups.singles(n_features)
     if isinstance(feature_groups, Mapping):
         lists = list(feature_groups.values())
     elif all(isinstance(item, Sequence | np.ndarray) and not isinstance(item, str) for item in feature_groups):
@@ -122,7 +148,8 @@ def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None
     if taken.max(initial=0) > 1:
         k = int(taken.argmax())
         raise ValueError(f"feature_groups puts column {k if names is None else names[k]!r} into two groups. Use one.")
-    return sorted([*groups, *(np.array([k]) for k in np.flatnonzero(taken == 0))], key=lambda group: int(group[0]))
+    alone = [np.array([k]) for k in np.flatnonzero(taken == 0)]
+    return FeatureGroups.of(sorted([*groups, *alone], key=lambda group: int(group[0])))
 
 
 def read_costs(feature_costs: Any, n_features: int, names: NDArray[Any] | None) -> NDArray[np.float64]:

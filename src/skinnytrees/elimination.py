@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from skinnytrees.kernels.compilation import SameTypes
 from skinnytrees.kernels.epoch import evaluate_scores
 from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace
-from skinnytrees.losses import evaluate_loss
+from skinnytrees.losses import fill_loss
 
 # Rows on which costs are measured.
 _COST_ROWS = 2000
@@ -53,7 +54,9 @@ class Elimination:
         self.precision = _precision(self.centred) if fill_in else None
         self.Z = self.rows.X @ trees.W + trees.b
         self.work = make_workspace(trees, _PIECE, data.Y.shape[1], 0)
-        self.outputs = np.empty((len(self.Z), trees.O.shape[0]), dtype=self.Z.dtype)
+        self.outputs, self.gradient = np.empty((2, len(self.Z), trees.O.shape[0]), dtype=self.Z.dtype)
+        self.evaluate, self.fill = SameTypes(), SameTypes()
+        self.losses = np.empty(len(self.Z), dtype=self.Z.dtype)
         self.loss = self._loss(np.zeros((len(self.Z), 0), dtype=np.float32), slice(0, 0))
 
     def cost(self, group: int) -> float:
@@ -95,9 +98,12 @@ class Elimination:
         return np.ascontiguousarray(self.centred @ (self.precision[:, columns] @ own).astype(np.float32))
 
     def _loss(self, lost: NDArray[np.float32], columns: slice) -> float:
-        evaluate_scores(self.trees, self.Z, lost, self.trees.W[columns], self.functions, self.work, self.outputs)
-        losses = evaluate_loss(self.functions.loss, self.functions.loss_parameter, self.outputs, self.rows.Y)[0]
-        return float(losses.astype(np.float64) @ self.rows.weight)
+        functions, outputs = self.functions, self.outputs
+        self.evaluate(
+            evaluate_scores, self.trees, self.Z, lost, self.trees.W[columns], functions, self.work, outputs
+        )  # fmt: skip
+        self.fill(fill_loss, functions.loss, functions.loss_parameter, outputs, self.rows.Y, self.gradient, self.losses)
+        return float(self.losses.astype(np.float64) @ self.rows.weight)
 
 
 def _precision(centred: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ Every feature of the table becomes one run of design columns: its standardised v
 indicator of that; or one 0/1 column a category. The columns of a group of features stand together.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import assert_all_finite
 
+from skinnytrees.columns import FeatureGroups
 from skinnytrees.kernels.encoding import encode_rows
 from skinnytrees.kernels.state import select_runs
 
@@ -112,11 +113,11 @@ class Encoder:
 
     @classmethod
     def learn(
-        cls, X: Any, weight: NDArray[Any], groups: Sequence[NDArray[np.intp]], is_categorical: NDArray[np.bool_],
+        cls, X: Any, weight: NDArray[Any], groups: FeatureGroups, is_categorical: NDArray[np.bool_],
         standardize: bool,
     ) -> "Encoder":  # fmt: skip
-        """Learn from training rows how to encode; ``groups`` lists the features of each group."""
-        features = np.concatenate(groups)
+        """Learn from training rows how to encode the features of these groups."""
+        features = groups.features
         if not np.array_equal(features, np.arange(X.shape[1])):
             X = X[:, features]
         is_categorical = is_categorical[features]
@@ -131,7 +132,7 @@ class Encoder:
         is_value = ~is_level & ~is_second
         level = np.full(len(of), np.nan)
         level[is_level] = np.concatenate([*levels, []])
-        ends = np.cumsum(n_columns)[np.cumsum([len(group) for group in groups]) - 1]
+        ends = np.cumsum(n_columns)[groups.offsets[1:] - 1]
         return cls(
             feature=features[of].astype(np.intp),
             mean=np.where(is_value, scaling.mean[of], 0.0),

@@ -144,7 +144,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
             loss=loss,
             activation=chosen_activation(self),
             n_outputs=self._n_outputs(training),
-            feature_groups=groups.columns,
+            feature_groups=groups.groups,
             price=groups.price,
             fixed=groups.fixed,
             is_categorical=np.isin(np.arange(self.n_features_in_), sorted(words | self._categorical_columns())),
@@ -244,7 +244,8 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         Which size within the budget to take: the largest that is as good as the best, up to the noise of the held-out
         rows; the smallest within one standard error of the best; or the largest.
     n_estimators : int or "auto", default="auto"
-        Number of trees; with the path, of the final ensemble. "auto" adapts to the size of the data.
+        Number of trees; with the path, of each of the ensembles whose mean is the final one. "auto" adapts to the size of
+        the data.
     max_depth : int or "auto", default="auto"
         Depth of every tree; each tree is full. With the path, of the final ensemble.
     learning_rate : float or "auto", default="auto"

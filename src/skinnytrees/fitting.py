@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from skinnytrees.activations import Activation
+from skinnytrees.columns import FeatureGroups
 from skinnytrees.encoding import Encoder
 from skinnytrees.feature_path import FeaturePath
 from skinnytrees.kernels.state import Data, Trees, start_trees
@@ -63,7 +64,7 @@ class Problem:
     loss: Loss
     activation: Activation
     n_outputs: int
-    feature_groups: Sequence[NDArray[np.intp]]
+    feature_groups: FeatureGroups
     price: NDArray[np.float64]
     fixed: NDArray[np.bool_]
     is_categorical: NDArray[np.bool_]
@@ -73,7 +74,7 @@ class Problem:
 
     def prepare(self, rows: Rows, groups: NDArray[np.intp] | None = None) -> Prepared:
         """Learn encoding and target scale from these rows, for all groups or some."""
-        chosen = self.feature_groups if groups is None else [self.feature_groups[g] for g in groups]
+        chosen = self.feature_groups if groups is None else self.feature_groups.take(groups)
         encoder = Encoder.learn(rows.X, rows.weight, chosen, self.is_categorical, self.standardize)
         target = self.target_scale(rows)
         return Prepared(encoder, target, _as_data(rows, encoder, target))
@@ -192,7 +193,6 @@ class Walk:
         self.validation = None if held_out is None else self.prepared.also(held_out)
         self.groups = Groups(self.prepared.encoder.offsets, problem.price, problem.fixed)
         self.rules = path_rules(len(training.Y), **settings.final)
-        self.n_features_of = np.array([len(features) for features in problem.feature_groups])
         self.forks = [Fork([], [], [])]
         self.interrupted = False
 
@@ -266,7 +266,7 @@ class Walk:
     def _measure(self, point: PathPoint, fork: Fork) -> EpochReport:
         """Take a point in with its losses and report; all or nothing, whenever Ctrl-C comes."""
         val_loss = np.nan
-        n_features = int(self.n_features_of[point.groups].sum())
+        n_features = int(self.problem.feature_groups.sizes[point.groups].sum())
         losses = None if self.validation is None else self._losses(point.groups, point.trees)
         if losses is not None and self.validation is not None:
             val_loss = float(np.average(losses, weights=self.validation.weight))
@@ -315,8 +315,7 @@ class Walk:
         first = candidates[0]
         if self.interrupted:
             return Final(first, (), first.fork.points[first.chosen].trees, 0.0)
-        best = min((self._final_at(one, rng) for one in candidates), key=lambda final: final.loss)
-        return self._doubled(best, rng) if len(best.blend) == 1 and best.blend[0].n_copies == 1 else best
+        return min((self._final_at(one, rng) for one in candidates), key=lambda final: final.loss)
 
     def _final_at(self, one: Candidate, rng: np.random.Generator) -> Final:
         """Of all blends at a support, the best on held-out rows; where they are few, the first within noise of it.
@@ -343,15 +342,6 @@ class Walk:
         data = self.prepared.data
         return data._replace(X=take_columns(data.X, self.groups.columns(one.support)))
 
-    def _doubled(self, final: Final, rng: np.random.Generator) -> Final:
-        """With a second ensemble by the same recipe: the mean of two has a lower loss than one."""
-        twice = final.blend * 2
-        if self.settings.refit and self.validation is not None:
-            return final._replace(blend=twice)  # all ensembles are about to be made anew
-        table, n_outputs = self._table(final.candidate), self.problem.n_outputs
-        another = self.problem.trainer.start_blend(table, n_outputs, final.blend, rng)
-        return final._replace(blend=twice, trees=average([final.trees, another]))
-
     def as_path(self, final: Final, model: SoftTrees) -> FeaturePath:
         """The walk as users see it, with the final support in its place where it is not the walk's own."""
         one, problem = final.candidate, self.problem
@@ -360,7 +350,7 @@ class Walk:
             points[one.chosen] = points[one.chosen]._replace(groups=one.support, trees=final.trees)
             if self.validation is not None:
                 losses[one.chosen] = self._losses(one.support, final.trees)
-        supports = [np.sort(np.concatenate([problem.feature_groups[g] for g in point.groups])) for point in points]
+        supports = [np.sort(problem.feature_groups.take(point.groups).features) for point in points]
         score, error = self._scores(losses, one.weight, len(points))
         encoder, target = self.prepared.encoder, self.prepared.target
         return FeaturePath(

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.compilation import function_argument, kernel, pointer, scalar_type
+from skinnytrees.kernels.compilation import call, function_argument, kernel, pointer, scalar_type
 
 
 class TargetScale(NamedTuple):
@@ -445,10 +445,11 @@ def evaluate_loss(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Loss of every row and its gradient, for outputs F (rows, outputs) and targets Y (rows, width)."""
     row_loss, G = np.empty(len(F), dtype=F.dtype), np.empty_like(F)
-    _fill_loss(function, parameter, F, Y, G, row_loss)
+    call(fill_loss, function, parameter, F, Y, G, row_loss)
     return row_loss, G
 
 
 @kernel
-def _fill_loss(function, parameter, F, Y, G, row_loss):  # type: ignore[no-untyped-def]
+def fill_loss(function, parameter, F, Y, G, row_loss):  # type: ignore[no-untyped-def]
+    """Fill the loss of every row and its gradient."""
     function(pointer(F), pointer(Y), pointer(G), pointer(row_loss), F.shape[0], F.shape[1], Y.shape[1], parameter)

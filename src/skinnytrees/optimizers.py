@@ -3,7 +3,6 @@
 A schedule gives the rate of every step. An optimiser turns an ensemble into a function that runs one compiled epoch.
 """
 
-from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -15,7 +14,7 @@ from scipy import sparse
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels import in_threads
 from skinnytrees.kernels.active_set import count_pieces
-from skinnytrees.kernels.compilation import compiled_for
+from skinnytrees.kernels.compilation import SameTypes
 from skinnytrees.kernels.epoch import train_active, train_cells, train_epoch
 from skinnytrees.kernels.state import (
     Data,
@@ -206,23 +205,11 @@ class Adam:
         return run
 
 
-class _SameTypes:
-    """Calls one kernel again and again with arguments of the same types."""
-
-    def __init__(self) -> None:
-        self.compiled: Callable[..., Any] | None = None
-
-    def __call__(self, kernel: Any, *arguments: Any) -> Any:
-        if self.compiled is None:
-            self.compiled = compiled_for(kernel, arguments)
-        return self.compiled(*arguments)
-
-
 class FixedRun:
     """Training at a fixed support, on dense data."""
 
     def __init__(self, task: Task) -> None:
-        self.task, self.trees, self.call = task, task.trees, _SameTypes()
+        self.task, self.trees, self.call = task, task.trees, SameTypes()
         self.n_groups = len(task.offsets) - 1
         self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], task.data.X.shape[1])
         self.samples, self.moments = no_samples(task.trees.flat.dtype), no_moments(task.trees)
@@ -270,7 +257,7 @@ class ActiveRun:
     """Training in which groups come and go."""
 
     def __init__(self, task: Task) -> None:
-        self.task, self.trees, self.call = task, task.trees, _SameTypes()
+        self.task, self.trees, self.call = task, task.trees, SameTypes()
         X = task.data.X
         self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], self._columns_gathered(X))
         sizes = largest_column_norms(X, task.batch_size)

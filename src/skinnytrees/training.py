@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skinnytrees.activations import Activation
 from skinnytrees.exceptions import DivergenceError
-from skinnytrees.kernels.compilation import compilation_notice
+from skinnytrees.kernels.compilation import call, compilation_notice
 from skinnytrees.kernels.epoch import evaluate_scores
 from skinnytrees.kernels.state import Data, Functions, Schedule, Trees, make_workspace
 from skinnytrees.losses import Loss, evaluate_loss
@@ -165,7 +165,7 @@ def evaluate_at(trees: Trees, Z: NDArray[Any], functions: Functions) -> NDArray[
     out = np.empty((len(Z), trees.O.shape[0]), dtype=trees.flat.dtype)
     work = make_workspace(trees, min(_PIECE, max(1, len(Z))), 1, n_columns=0)
     nothing = np.zeros((len(Z), 0), dtype=trees.flat.dtype)
-    evaluate_scores(trees, np.ascontiguousarray(Z), nothing, trees.W[:0], functions, work, out)
+    call(evaluate_scores, trees, np.ascontiguousarray(Z), nothing, trees.W[:0], functions, work, out)
     return out
 
 
