@@ -1,9 +1,9 @@
 """Training beside the same algorithm in plain PyTorch (``torch_port.py``; a test holds that both give the same weights).
 
-``python -m benchmarks.against_torch``: milliseconds of a dense step in every case of ``speed.py``, then one fit with an
-annealed group l0 penalty, from 20,000 features down to about 1 %. Same data, start, batches and number of threads on both
-sides, both in one run, float32; of the steps the minimum of repeats. The port is measured as one writes it first, and
-tuned to what torch does fastest. Needs torch.
+``python -m benchmarks.against_torch``: milliseconds of a dense step in every case of ``speed.py`` (torch has no sparse rows
+there: the sparse case is dense for it), then whole fits with an annealed group l0 penalty, from all features down to few. Same
+data, start, batches and number of threads on both sides, both in one run, float32; of the steps the minimum of repeats. The
+port is measured as one writes it first, and tuned to what torch does fastest. Needs torch.
 """
 
 import argparse
@@ -12,12 +12,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from benchmarks import torch_port  # first: it says what to install where torch is missing
 from benchmarks.speed import (
     CASE_HEADER,
     CASES,
     DENSE_STEPS,
+    SPARSE_CASES,
     THREADS,
     Case,
     best_seconds,
@@ -30,10 +32,15 @@ from skinnytrees.penalties import GroupL0
 from skinnytrees.training import TrainingSettings, train
 
 N_SIGNAL = 20
-# Found by trial: the penalty is at its full strength after a tenth of the steps, and about 1 % of the features are left.
-ANNEALED_FIT = replace(DENSE_STEPS, n_epochs=300, learning_rate=1.0, penalty=GroupL0(0.045, rate=0.05))
+# Found by trial: in case C the penalty is at its full strength after a tenth of the steps, and about 1 % of the features are
+# left; in A and B about as many as have a signal.
+ANNEALED_FITS = {
+    "A": replace(DENSE_STEPS, n_epochs=300, learning_rate=0.3, penalty=GroupL0(2.0, rate=0.02)),
+    "B": replace(DENSE_STEPS, n_epochs=100, learning_rate=0.3, penalty=GroupL0(2.0, rate=0.01)),
+    "C": replace(DENSE_STEPS, n_epochs=300, learning_rate=1.0, penalty=GroupL0(0.045, rate=0.05)),
+}
 # A fit in torch that takes longer is stopped after the epoch that it is in; the rest is extrapolated.
-PATIENCE_SECONDS = 600.0
+PATIENCE_SECONDS = 120.0
 
 
 class Fit(NamedTuple):
@@ -41,7 +48,7 @@ class Fit(NamedTuple):
 
     seconds: float
     support: np.ndarray
-    n_epochs_run: int
+    remark: str = ""
 
 
 def main() -> None:
@@ -50,8 +57,9 @@ def main() -> None:
     quick = parser.parse_args().quick
     for n_threads in THREADS:
         compare_steps(n_threads, quick)
-    for n_threads in THREADS:
-        compare_fits(n_threads, quick)
+    for name in ANNEALED_FITS:
+        for n_threads in THREADS:
+            compare_fits(name, n_threads, quick)
 
 
 # ------------------------------------------------------------------------------------------------ dense steps
@@ -60,7 +68,7 @@ def main() -> None:
 def compare_steps(n_threads: int, quick: bool) -> None:
     print(f"\na dense step, threads on all sides: {n_threads}")
     print(CASE_HEADER + "    ours ms   torch ms  torch/ours  tuned torch ms  tuned/ours")
-    for name, case in CASES.items():
+    for name, case in {**CASES, **SPARSE_CASES}.items():
         case = case.quick() if quick else case
         ours = step_seconds(case, n_threads)
         plain, tuned = (torch_step_seconds(case, n_threads, tuned) for tuned in (False, True))
@@ -80,30 +88,30 @@ def torch_step_seconds(case: Case, n_threads: int, tuned: bool) -> float:
 
 
 def as_tensors(data: Data) -> tuple[torch_port.Tensor, torch_port.Tensor]:
-    return torch_port.torch.from_numpy(data.X), torch_port.torch.from_numpy(data.Y[:, 0]).long()
+    X = data.X.toarray() if sparse.issparse(data.X) else data.X
+    return torch_port.torch.from_numpy(X), torch_port.torch.from_numpy(data.Y[:, 0]).long()
 
 
-# ------------------------------------------------------------------------------------------------ an annealed fit
+# ------------------------------------------------------------------------------------------------ annealed fits
 
 
-def compare_fits(n_threads: int, quick: bool) -> None:
-    case, settings = CASES["C"], replace(ANNEALED_FIT, batch_size=CASES["C"].batch_size)
+def compare_fits(name: str, n_threads: int, quick: bool) -> None:
+    case, settings = CASES[name], replace(ANNEALED_FITS[name], batch_size=CASES[name].batch_size)
     if quick:
         case, settings = case.quick(), replace(settings, n_epochs=10)
     trees, data = problem_with_signal(case)
-    ours = our_fit(trees, data, settings, n_threads)
-    theirs = torch_fit(trees, data, settings, n_threads)
-    print(f"\na fit of case C with {settings.penalty}, threads on both sides: {n_threads}; torch in its tuned form")
+    print(f"\na fit of case {name} with {settings.penalty}, threads on all sides: {n_threads}")
     print(f"{case.n_columns} features, {N_SIGNAL} of them with signal; {settings.n_epochs} epochs")
-    for name, fit in (("ours", ours), ("torch", theirs)):
-        found = np.count_nonzero(fit.support < N_SIGNAL)
-        print(f"{name:>5} {fit.seconds:>8.2f} s, {len(fit.support)} features left, {found} of them with signal")
-    n_common = len(np.intersect1d(ours.support, theirs.support))
-    print(f"torch/ours {theirs.seconds / ours.seconds:.2f}; {n_common} features left on both sides", flush=True)
-    if theirs.n_epochs_run < settings.n_epochs:
-        print(
-            f"torch was stopped after {theirs.n_epochs_run} epochs; its seconds are extrapolated from those", flush=True
-        )
+    ours = our_fit(trees, data, settings, n_threads)
+    print_fit("ours", ours, ours)
+    for system, tuned in (("torch", False), ("tuned torch", True)):
+        print_fit(system, torch_fit(trees, data, settings, n_threads, tuned), ours)
+
+
+def print_fit(system: str, fit: Fit, ours: Fit) -> None:
+    n_found, n_common = np.count_nonzero(fit.support < N_SIGNAL), len(np.intersect1d(ours.support, fit.support))
+    print(f"{system:>11} {fit.seconds:>8.2f} s, {fit.seconds / ours.seconds:>6.2f} times ours; {len(fit.support)} features left,"
+          f" {n_found} of them with signal, {n_common} of them ours{fit.remark}", flush=True)  # fmt: skip
 
 
 def problem_with_signal(case: Case) -> tuple[Trees, Data]:
@@ -118,20 +126,22 @@ def our_fit(start: Trees, data: Data, settings: TrainingSettings, n_threads: int
     started = time.perf_counter()
     train(trees, data, np.arange(len(trees.W) + 1), settings, np.random.default_rng(1))
     seconds = time.perf_counter() - started
-    return Fit(seconds, np.flatnonzero(trees.W.any(axis=1)), settings.n_epochs)
+    return Fit(seconds, np.flatnonzero(trees.W.any(axis=1)))
 
 
-def torch_fit(start: Trees, data: Data, settings: TrainingSettings, n_threads: int) -> Fit:
+def torch_fit(start: Trees, data: Data, settings: TrainingSettings, n_threads: int, tuned: bool) -> Fit:
     torch_port.torch.set_num_threads(n_threads)
     model, (X, y) = torch_port.SoftTrees(start, settings.activation), as_tensors(data)
     n_epochs_run, started = 0, time.perf_counter()
-    for _ in torch_port.run_epochs(model, X, y, settings, np.random.default_rng(1), tuned=True):
+    for _ in torch_port.run_epochs(model, X, y, settings, np.random.default_rng(1), tuned):
         n_epochs_run += 1
         seconds = time.perf_counter() - started
         if seconds > PATIENCE_SECONDS:
             break
     support = model.W.detach().any(dim=1).nonzero()[:, 0].numpy()
-    return Fit(seconds * settings.n_epochs / n_epochs_run, support, n_epochs_run)
+    stopped = n_epochs_run < settings.n_epochs
+    remark = f"; stopped after {n_epochs_run} epochs, seconds extrapolated" if stopped else ""
+    return Fit(seconds * settings.n_epochs / n_epochs_run, support, remark)
 
 
 if __name__ == "__main__":

@@ -364,7 +364,8 @@ ALTERNATIVES = [
     Alternative("forks", "chosen after growing", all_forks, where_it_prunes),
     Alternative("fill-in ridge", "0.001", constant("_RIDGE", 0.001, elimination), where_it_prunes),
     Alternative("fill-in ridge", "0.1", constant("_RIDGE", 0.1, elimination), where_it_prunes),
-    Alternative("cost rows", "500", constant("_COST_ROWS", 500, elimination), where_rows(500)),
+    Alternative("cost rows", "500", constant("_MOST_COST_ROWS", 500, elimination), where_rows(500)),
+    Alternative("cost rows", "2,000 at all sizes", constant("_COST_ROWS_TIMES_GROUPS", 10**9, elimination), where_rows(500)),
     Alternative("pruning", "25 trees", recipe(*_PRUNE, n_trees=25), where_it_prunes),
     Alternative("pruning", "depth 3", recipe(*_PRUNE, depth=3), where_it_prunes),
     Alternative(
@@ -375,6 +376,10 @@ ALTERNATIVES = [
     Alternative("pruning", "rate x 2", recipe(*_PRUNE, learning_rate=times(2)), where_it_prunes),
     Alternative("pruning", "ridge x 0.3", recipe(*_PRUNE, l2=times(0.3)), where_it_prunes),
     Alternative("pruning", "ridge x 3", recipe(*_PRUNE, l2=times(3.0)), where_it_prunes),
+    Alternative(
+        "pruning", "as many epochs whatever goes", lambda: patch.object(path.Recipe, "after_losing", lambda recipe, _: recipe),
+        where_it_prunes,
+    ),
     Alternative("pruning", "stage epochs x 0.5", recipe("prune_stage", n_epochs=times(0.5)), where_it_prunes),
     Alternative("pruning", "stage epochs x 2", recipe("prune_stage", n_epochs=times(2)), where_it_prunes),
     Alternative("final", "large only", few_rows_are(0), where_rows(below=1000)),

@@ -23,8 +23,10 @@ from skinnytrees.kernels.epoch import evaluate_scores
 from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace
 from skinnytrees.losses import fill_loss
 
-# Rows on which costs are measured.
-_COST_ROWS = 2000
+# Costs are measured on so many rows, and on fewer where there are many groups: to measure all of them once takes the same time.
+_MOST_COST_ROWS = 2000
+_LEAST_COST_ROWS = 500
+_COST_ROWS_TIMES_GROUPS = 64_000
 _PIECE = 64
 # Training between two eliminations changes the costs. An old one is trusted to be at most this share above the new one.
 _SLACK = 0.5
@@ -41,7 +43,8 @@ class Elimination:
     def __init__(
         self, trees: Trees, data: Data, offsets: NDArray[np.intp], functions: Functions, fill_in: bool
     ) -> None:
-        step = -(-len(data.Y) // _COST_ROWS)
+        n_rows = np.clip(_COST_ROWS_TIMES_GROUPS // (len(offsets) - 1), _LEAST_COST_ROWS, _MOST_COST_ROWS)
+        step = -(-len(data.Y) // int(n_rows))
         X: Any = data.X[::step]
         X = X.toarray() if sparse.issparse(X) else X
         self.rows = Data(*(np.ascontiguousarray(part) for part in (X, data.Y[::step], data.weight[::step])))

@@ -81,6 +81,11 @@ class Recipe:
         many = _times_many(n_columns)
         return replace(self, learning_rate=self.learning_rate / many**0.5, l2=self.l2 * many**0.5)
 
+    def after_losing(self, share: float) -> "Recipe":
+        """Fewer epochs where less than the usual share of the groups went."""
+        n_epochs = round(self.n_epochs * min(1.0, share / (1 - _RATIO)) ** 0.5)
+        return replace(self, n_epochs=max(min(2, self.n_epochs), n_epochs))
+
 
 # Recipes whose ensembles are averaged.
 Blend = tuple[Recipe, ...]
@@ -352,8 +357,9 @@ def prune(
         )
         trees = trees.select(here.columns(kept))
         data = data._replace(X=take_columns(data.X, here.columns(kept)))
+        recipe = rules.prune_stage.for_columns(trees.W.shape[0]).after_losing(1 - len(kept) / len(alive))
         alive = alive[kept]
-        loss = trainer.train(trees, data, rules.prune_stage.for_columns(trees.W.shape[0]), rng)
+        loss = trainer.train(trees, data, recipe, rng)
         yield PathPoint(alive, trees.copy(), loss)
 
 
