@@ -2,6 +2,8 @@
 
 import importlib.util
 import math
+import threading
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +17,7 @@ from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.losses import SquaredError
 from skinnytrees.optimizers import SGD, Adam, Constant
 from skinnytrees.penalties import GroupL0
-from skinnytrees.threads import allowed_threads, one_blas_thread, side_by_side
+from skinnytrees.threads import allowed_threads, in_step, one_blas_thread, side_by_side
 from skinnytrees.training import TrainingSettings, train
 
 SETTINGS = TrainingSettings(
@@ -207,6 +209,39 @@ def test_tasks_side_by_side_give_their_results_in_order_and_their_errors(n_threa
     assert side_by_side([lambda i=i: i**2 for i in range(5)], n_threads) == [0, 1, 4, 9, 16]
     with pytest.raises(ZeroDivisionError):
         side_by_side([lambda: 1, lambda: 1 // 0], n_threads)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 8])
+def test_iterators_in_step_give_their_items_together(n_threads):
+    def slow(name, seconds):
+        for i in range(4):
+            time.sleep(seconds)
+            yield name, i
+
+    ways = [slow("a", 0.02), slow("b", 0.001), slow("c", 0.005)]
+    assert list(in_step(ways, 3, n_threads)) == [[("a", i), ("b", i), ("c", i)] for i in range(3)]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_error_in_an_iterator_comes_through(n_threads):
+    with pytest.raises(ZeroDivisionError):
+        list(in_step([iter([1, 2, 3]), (4 // i for i in (4, 2, 0))], 3, n_threads))
+
+
+def test_iterator_that_is_ahead_does_not_wait():
+    ahead = threading.Event()
+
+    def quick():
+        yield from range(3)
+        ahead.set()
+        yield 3
+
+    def slow():
+        yield 0
+        assert ahead.wait(timeout=20), "waited for by the other"
+        yield from range(1, 4)
+
+    assert list(in_step([slow(), quick()], 4, 2)) == [[i, i] for i in range(4)]
 
 
 def test_no_thread_at_all_is_refused_and_none_means_all_cores():

@@ -1,6 +1,5 @@
 """From rows to a fitted model: the two ways of being sparse, without estimators and without tables of words."""
 
-import functools
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +35,7 @@ from skinnytrees.path import (
     take_columns,
 )
 from skinnytrees.rows import Rows
-from skinnytrees.threads import side_by_side
+from skinnytrees.threads import in_step
 from skinnytrees.training import Callback, EpochReport, TrainingSettings, computing, train
 
 # The ways of pruning that are tried: with and without the columns that stay filling in for what goes.
@@ -250,8 +249,7 @@ class Walk:
         """From what has been walked so far, go on in several ways side by side."""
         common = self.forks[0]
         self.forks = [Fork(list(common.points), list(common.losses), list(common.reports)) for _ in ways]
-        for _ in range(n_points):
-            points = side_by_side([functools.partial(next, way) for way in ways], self.problem.n_threads)
+        for points in in_step(ways, n_points, self.problem.n_threads):
             answers = [self._add(point, fork) for point, fork in zip(points, self.forks, strict=True)]
             if any(answers):
                 return

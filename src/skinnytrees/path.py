@@ -142,7 +142,7 @@ def path_rules(n_rows: int, **chosen: Any) -> PathRules:
     prune = Recipe(50, 4, 0.03, ridge, epochs(20), **adam)
     prune_stage = Recipe(50, 4, 0.01, ridge, epochs(5), **{**adam, "schedule": OneCycle(warm_up=0.1)})
     grown = Recipe(50, 4, 0.04, 0.1, epochs(30), **adam, n_copies=2)
-    averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=5), chosen)
+    averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=4), chosen)
     prune_from = max(PRUNING_STARTS_AT, n_rows // ROWS_A_PRUNED_GROUP) if many else 0
     return PathRules(screen, screen_stage, prune, prune_stage, prune_from, grown, averaged, chosen)
 
