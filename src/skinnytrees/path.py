@@ -266,7 +266,7 @@ def screen(
     trees: Trees | None = None
     for budget in budgets:
         here = groups.take(alive)
-        kept = np.arange(len(alive)) if trees is None else keep_worthiest(group_norms(trees, here), here, budget)
+        kept = np.arange(len(alive)) if trees is None else keep_worthiest(group_norms(trees.W, here), here, budget)
         if len(kept) <= rules.prune_from:
             return
         data = data._replace(X=take_columns(data.X, here.columns(kept)))
@@ -300,37 +300,38 @@ def swap(
             train_loss=float(np.average(trainer.row_losses(point.trees, rows_of(point)), weights=data.weight))
         )
 
+    def pull_on(point: PathPoint) -> NDArray[np.float64]:
+        return group_norms(data.X.T @ split_gradients(point.trees, rows_of(point), trainer.functions), groups)
+
     n_exchanged = max(1, len(point.groups) // 4)
     point = measured(point)
+    pull = pull_on(point)
     for _ in range(_SWAP_ROUNDS):
-        pull = np.asarray(data.X.T @ split_gradients(point.trees, rows_of(point), trainer.functions))
         changed = exchange(point, pull, groups, n_exchanged)
         if changed is None:
             break
         trainer.train(changed.trees, rows_of(changed), rules.screen_stage, rng)
         changed = measured(changed)
         if changed.train_loss < _SWAP_GAIN * point.train_loss:
-            point = changed
+            point, pull = changed, pull_on(changed)
         else:
             n_exchanged //= 2
     return point
 
 
-def exchange(point: PathPoint, pull: NDArray[Any], groups: Groups, n_exchanged: int) -> PathPoint | None:
+def exchange(point: PathPoint, pull: NDArray[np.float64], groups: Groups, n_exchanged: int) -> PathPoint | None:
     """Groups of least norm out, as many of largest pull in, with zero weights; None where that cannot be paid for.
 
-    A group outside pulls with the gradient of its zero weights, the rows ``x' D`` of ``pull``.
+    A group outside pulls with the gradient of its zero weights, x' D.
     """
     here = groups.take(point.groups)
-    squares = np.einsum("kj,kj->k", pull, pull)
-    strength = np.sqrt(np.add.reduceat(squares, groups.offsets[:-1]) / np.diff(groups.offsets))
-    strength[point.groups] = -1
     movable = np.flatnonzero(~here.fixed)
     n_exchanged = min(n_exchanged, len(movable), len(groups.price) - len(point.groups))
     if n_exchanged == 0:
         return None
-    leaving = movable[np.argsort(group_norms(point.trees, here)[movable])[:n_exchanged]]
-    coming = np.argsort(-strength)[:n_exchanged]
+    leaving = movable[np.argsort(group_norms(point.trees.W, here)[movable])[:n_exchanged]]
+    outside = np.delete(pull, point.groups)
+    coming = np.delete(np.arange(len(pull)), point.groups)[np.argpartition(-outside, n_exchanged - 1)[:n_exchanged]]
     together = np.sort(np.append(np.delete(point.groups, leaving), coming))
     if groups.price[together].sum() > here.price.sum() * (1 + 1e-12):
         return None
@@ -395,7 +396,7 @@ def keep_worthiest(worth: NDArray[np.float64], groups: Groups, budget: float) ->
 def keep_by_norm(point: PathPoint, groups: Groups, budget: float) -> NDArray[np.intp]:
     """Positions of the point's groups of largest norm within the budget."""
     here = groups.take(point.groups)
-    return keep_worthiest(group_norms(point.trees, here), here, budget)
+    return keep_worthiest(group_norms(point.trees.W, here), here, budget)
 
 
 def choose_point(row_losses: NDArray[np.float64], weight: NDArray[np.float64], rule: str) -> int:
@@ -449,7 +450,7 @@ def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
     return np.ascontiguousarray(X.toarray()) if fits else X.tocsr()
 
 
-def group_norms(trees: Trees, groups: Groups) -> NDArray[np.float64]:
-    """Root mean square over its columns of each group's norm: a group of many columns has no head start."""
-    squares = np.einsum("kj,kj->k", trees.W, trees.W, dtype=np.float64)
+def group_norms(W: NDArray[Any], groups: Groups) -> NDArray[np.float64]:
+    """Root mean square over its rows of each group's norm: a group of many columns has no head start."""
+    squares = np.einsum("kj,kj->k", W, W).astype(np.float64)
     return np.sqrt(np.add.reduceat(squares, groups.offsets[:-1]) / np.diff(groups.offsets))
