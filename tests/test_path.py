@@ -19,7 +19,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, elimination
+from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, elimination, fitting
 from skinnytrees import path as path_module
 from skinnytrees.activations import Sigmoid
 from skinnytrees.elimination import Elimination, eliminate
@@ -755,6 +755,27 @@ def test_old_costs_spare_measurements_and_change_nothing(fill_in, error, monkeyp
     gone_with_old, measured = removed(old_costs)
     assert gone_with_old == gone
     assert len(measured) < len(all_measured) == 5
+
+
+# ------------------------------------------------------------------------------------------------ starts
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+def test_few_rows_take_the_best_of_several_starts(cv, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 40))
+    y = X[:, 0] + X[:, 7] * X[:, 8] + 0.5 * rng.normal(size=90)
+    candidates, one_candidate = [], Walk._candidate
+    monkeypatch.setattr(Walk, "_candidate", lambda *of: candidates.append(one_candidate(*of)) or candidates[-1])
+    model = SkinnyTreesRegressor(5, cv=cv, **QUICK).fit(X, y)
+    assert len(candidates) == fitting.N_STARTS
+    assert len({tuple(one.support) for one in candidates}) > 1, "nothing to choose from"
+    # With folds no rows are held out from the walks themselves, and a start's number means nothing from fold to fold.
+    measure = -1 if cv else 0
+    best = min(candidates, key=lambda one: one.path_losses()[measure])
+    np.testing.assert_array_equal(np.flatnonzero(model.support_), best.support)
+    if cv:
+        assert len({one.path_losses()[0] for one in candidates}) == 1
 
 
 # ------------------------------------------------------------------------------------------------ recipes

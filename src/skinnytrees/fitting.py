@@ -225,7 +225,7 @@ class Walk:
             self._fork([screened_by(own_rng) for own_rng in fork_generator(rng, N_STARTS)], len(budgets))
             return
         for point in screened_by(rng):
-            if self._add(point, self.forks[0]):
+            if self._add([point]):
                 return
         screened = self.forks[0]
         todo = budgets[len(screened.points) :]
@@ -237,7 +237,7 @@ class Walk:
         some = data._replace(X=take_columns(data.X, groups.columns(alive)))
         recipe = self.rules.prune.for_columns(some.X.shape[1])
         start = PathPoint(alive, *trainer.start(some, self.problem.n_outputs, recipe, rng))
-        if self._add(start, screened):
+        if self._add([start]):
             return
         ways = [
             prune(start, data, groups, todo[1:], fill_in, trainer, self.rules, own_rng)
@@ -250,16 +250,16 @@ class Walk:
         common = self.forks[0]
         self.forks = [Fork(list(common.points), list(common.losses), list(common.reports)) for _ in ways]
         for points in in_step(ways, n_points, self.problem.n_threads):
-            answers = [self._add(point, fork) for point, fork in zip(points, self.forks, strict=True)]
-            if any(answers):
+            if self._add(points):
                 return
 
-    def _add(self, point: PathPoint, fork: Fork) -> bool:
-        """Take a point in; whether a callback wants to stop, which it may once the budget is met."""
-        report = self._measure(point, fork)
-        self.settings.show(report)
-        answers = [callback(report) for callback in self.settings.callbacks]
-        return any(answers) and self._fits(point)
+    def _add(self, points: Sequence[PathPoint]) -> bool:
+        """Take in a point for every fork and report the best; whether a callback wants to stop, once the budget is met."""
+        reports = [self._measure(point, fork) for point, fork in zip(points, self.forks, strict=True)]
+        best = min(reports, key=lambda report: report.loss if self.validation is None else report.val_loss)
+        self.settings.show(best)
+        answers = [callback(best) for callback in self.settings.callbacks]
+        return any(answers) and all(self._fits(point) for point in points)
 
     def _measure(self, point: PathPoint, fork: Fork) -> EpochReport:
         """Take a point in with its losses and report; all or nothing, whenever Ctrl-C comes."""
