@@ -763,11 +763,10 @@ def test_old_costs_spare_measurements_and_change_nothing(fill_in, error, monkeyp
 @pytest.mark.parametrize("cv", [None, 3])
 def test_few_rows_take_the_best_of_several_starts(cv, monkeypatch):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(90, 40))
-    y = X[:, 0] + X[:, 7] * X[:, 8] + 0.5 * rng.normal(size=90)
+    X, y = rng.normal(size=(90, 40)), rng.normal(size=90)
     candidates, one_candidate = [], Walk._candidate
     monkeypatch.setattr(Walk, "_candidate", lambda *of: candidates.append(one_candidate(*of)) or candidates[-1])
-    model = SkinnyTreesRegressor(5, cv=cv, **QUICK).fit(X, y)
+    model = SkinnyTreesRegressor(5, size_rule="full", cv=cv, **QUICK).fit(X, y)
     assert len(candidates) == fitting.N_STARTS
     assert len({tuple(one.support) for one in candidates}) > 1, "nothing to choose from"
     # With folds no rows are held out from the walks themselves, and a start's number means nothing from fold to fold.
