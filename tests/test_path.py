@@ -528,6 +528,30 @@ def test_interrupted_path_meets_the_budget(prune, share_done):
         assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.parametrize(("refit", "message"), [(False, "final ensemble"), (True, "final ensemble"), (True, "refit")])
+def test_interrupt_after_the_walk_keeps_what_there_is(refit, message, monkeypatch):
+    X, y = random_problem(6, 8)
+    model = SkinnyTreesRegressor(4, refit=refit, **QUICK)
+    whole = clone(model).fit(X, y)
+    finish = Walk.finish
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    def finish_and_then(walk, *arguments):
+        if message == "refit":
+            final = finish(walk, *arguments)
+        monkeypatch.setattr(Trainer, "start_each", interrupt)
+        return final if message == "refit" else finish(walk, *arguments)
+
+    monkeypatch.setattr(Walk, "finish", finish_and_then)
+    with pytest.warns(UserWarning, match=f"{message} was interrupted"):
+        cut = clone(model).fit(X, y)
+    np.testing.assert_array_equal(cut.support_, whole.support_)
+    assert np.isfinite(cut.predict(X)).all()
+    assert cut.path_.n_features.tolist() == whole.path_.n_features.tolist()
+
+
 # ------------------------------------------------------------------------------------------------ screening
 
 

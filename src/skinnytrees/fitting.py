@@ -137,9 +137,13 @@ def fit_path(
         support = final.candidate.support
         encoder, target, trees = walk.prepared.encoder.select(support), walk.prepared.target, final.trees
         if settings.refit and held_out is not None and not walk.interrupted:
-            encoder, target, data = problem.prepare(rows, support)
-            data = data._replace(X=take_columns(data.X, np.arange(data.X.shape[1])))
-            trees = problem.trainer.start_blend(data, problem.n_outputs, final.blend, rng)
+            try:
+                again = problem.prepare(rows, support)
+                data = again.data._replace(X=take_columns(again.data.X, np.arange(again.data.X.shape[1])))
+                trees = problem.trainer.start_blend(data, problem.n_outputs, final.blend, rng)
+                encoder, target = again.encoder, again.target
+            except KeyboardInterrupt:
+                warnings.warn("The refit was interrupted; the model has not seen the held-out rows.", stacklevel=6)
     model = _as_model(problem, encoder, target, trees)
     return PathFit(model, walk.as_path(final, model), final.candidate.fork.reports)
 
@@ -211,7 +215,7 @@ class Walk:
                 trees = last.trees.select(self.groups.take(last.groups).columns(kept))
                 self._measure(PathPoint(last.groups[kept], trees, last.train_loss), fork)
             warnings.warn(
-                "The path was interrupted; the model is cut to the budget from the last finished size.", stacklevel=6
+                "The path was interrupted; the model is cut to the budget from the last finished size.", stacklevel=7
             )
 
     def _go(self, rng: np.random.Generator) -> None:
@@ -309,11 +313,17 @@ class Walk:
         return Candidate(fork, chosen, losses, weight, fork.points[chosen].groups)
 
     def finish(self, candidates: list[Candidate], rng: np.random.Generator) -> Final:
-        """The final ensemble: of the candidates' own, the best on held-out rows."""
+        """The final ensemble: of the candidates' own, the best on held-out rows; after Ctrl-C, the path's at the chosen size."""
+        if not self.interrupted:
+            try:
+                return min((self._final_at(one, rng) for one in candidates), key=lambda final: final.loss)
+            except KeyboardInterrupt:
+                self.interrupted = True
+                warnings.warn(
+                    "The final ensemble was interrupted; the model is the path's own at the chosen size.", stacklevel=7
+                )
         first = candidates[0]
-        if self.interrupted:
-            return Final(first, (), first.fork.points[first.chosen].trees, 0.0)
-        return min((self._final_at(one, rng) for one in candidates), key=lambda final: final.loss)
+        return Final(first, (), first.fork.points[first.chosen].trees, 0.0)
 
     def _final_at(self, one: Candidate, rng: np.random.Generator) -> Final:
         """Of all blends at a support, the best on held-out rows; where they are few, the first within noise of it.
