@@ -793,12 +793,38 @@ def test_few_rows_take_the_best_of_several_starts(cv, monkeypatch):
     model = SkinnyTreesRegressor(5, size_rule="full", cv=cv, **QUICK).fit(X, y)
     assert len(candidates) == fitting.N_STARTS
     assert len({tuple(one.support) for one in candidates}) > 1, "nothing to choose from"
-    # With folds no rows are held out from the walks themselves, and a start's number means nothing from fold to fold.
-    measure = -1 if cv else 0
-    best = min(candidates, key=lambda one: one.path_losses()[measure])
-    np.testing.assert_array_equal(np.flatnonzero(model.support_), best.support)
     if cv:
+        # No rows are held out from the walks themselves, and a start's number means nothing from fold to fold.
         assert len({one.path_losses()[0] for one in candidates}) == 1
+        best = min(candidates, key=lambda one: one.path_losses()[1])
+    else:
+        losses = np.array([one.losses[one.chosen] for one in candidates])
+        best = candidates[choose_point(losses, candidates[0].weight, "best")]
+    np.testing.assert_array_equal(np.flatnonzero(model.support_), best.support)
+
+
+def test_start_that_is_clearly_better_is_taken_and_the_first_of_equals():
+    X, y = random_problem(0, 6, n_rows=60)
+    walks, go = [], Walk.go
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Walk, "go", lambda walk, rng: walks.append(walk) or go(walk, rng))
+        SkinnyTreesRegressor(3, **QUICK).fit(X, y)
+    walk = walks[0]
+    candidates = [walk._candidate(i, None) for i in range(4)]
+    n_rows = len(candidates[0].weight)
+    rng = np.random.default_rng(0)
+
+    def with_losses(means):
+        return [
+            one._replace(losses=[mean + rng.normal(size=n_rows)] * len(one.losses))
+            for one, mean in zip(candidates, means, strict=True)
+        ]
+
+    for means, expected in [((99, 99, 1, 99), 2), ((99, 99, 99, 1), 3)]:
+        made = with_losses(means)
+        assert walk._best_fork(made) is made[expected]
+    alike = [one._replace(losses=[np.ones(n_rows)] * len(one.losses)) for one in candidates]
+    assert walk._best_fork(alike) is alike[0]
 
 
 # ------------------------------------------------------------------------------------------------ recipes

@@ -297,12 +297,19 @@ class Walk:
 
     def candidates(self, folds: tuple[list[NDArray[np.float64]], NDArray[np.float64]] | None) -> list[Candidate]:
         """Where the final ensemble may be made: at the chosen size of the better fork."""
-        best = min((self._candidate(i, folds) for i in range(len(self.forks))), key=Candidate.path_losses)
+        best = self._best_fork([self._candidate(i, folds) for i in range(len(self.forks))])
         if len(set(self.problem.price)) == 1:
             return [best]
         # With unequal costs, many cheap features may beat the few that were worth their price on the way down.
         cheapest = keep_worthiest(np.zeros(len(self.problem.price)), self.groups, self.settings.budget)
         return [best] if np.array_equal(cheapest, best.support) else [best, best._replace(support=cheapest)]
+
+    def _best_fork(self, candidates: list[Candidate]) -> Candidate:
+        """The best on held-out rows; of several starts, the first that is within noise of it: few rows cannot say more."""
+        weight = candidates[0].weight
+        if self.rules.prune_from or weight is None or self.validation is None:
+            return min(candidates, key=Candidate.path_losses)
+        return candidates[choose_point(np.array([one.losses[one.chosen] for one in candidates]), weight, "best")]
 
     def _candidate(self, i: int, folds: tuple[list[NDArray[np.float64]], NDArray[np.float64]] | None) -> Candidate:
         fork = self.forks[i]
