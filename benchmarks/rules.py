@@ -25,6 +25,7 @@ from sklearn import datasets
 from sklearn.metrics import log_loss, mean_squared_error, r2_score, roc_auc_score
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, elimination, encoding, estimators, fitting, path
+from skinnytrees.optimizers import Constant
 
 RESULTS = Path("benchmarks/results/rules.csv")
 N_HELD_OUT = 2000
@@ -404,7 +405,11 @@ ALTERNATIVES = [
     Alternative("large final", "epochs x 2", recipe("grown", n_epochs=times(2))),
     Alternative("averaged final", "1 copy", recipe("averaged", n_copies=1), where_it_averages),
     Alternative("averaged final", "10 copies", recipe("averaged", n_copies=10), where_it_averages),
-    Alternative("averaged final", "rate 0.1", recipe("averaged", learning_rate=0.1), where_it_averages),
+    Alternative(
+        "averaged final", "rate 0.3 to the end", recipe("averaged", learning_rate=0.3, schedule=Constant()),
+        where_it_averages,
+    ),
+    Alternative("averaged final", "rate x 0.5", recipe("averaged", learning_rate=times(0.5)), where_it_averages),
     Alternative("averaged final", "ridge x 0.3", recipe("averaged", l2=times(0.3)), where_it_averages),
     Alternative("averaged final", "ridge x 3", recipe("averaged", l2=times(3.0)), where_it_averages),
     Alternative("averaged final", "epochs x 0.5", recipe("averaged", n_epochs=times(0.5)), where_it_averages),

@@ -135,14 +135,14 @@ def path_rules(n_rows: int, **chosen: Any) -> PathRules:
     ridge = min(1.0, max(0.3, 300 / n_rows))
     adam: dict[str, Any] = {"batch_size": max(batch_size, 32), "optimizer": Adam(), "schedule": OneCycle()}
     sgd: dict[str, Any] = {"batch_size": batch_size, "optimizer": FixedSupportSGD(), "schedule": Constant()}
+    # A rate that falls in the end leaves no ensemble between two solutions.
+    falling: dict[str, Any] = {**sgd, "schedule": OneCycle(warm_up=0.1, start=0.3, end=0.05)}
     screen = Recipe(20, 2, 0.3, 0.1, epochs(10), **sgd)
-    screen_stage = replace(
-        screen, n_epochs=epochs(4) if many else 8, schedule=OneCycle(warm_up=0.1, start=0.3, end=0.05)
-    )
+    screen_stage = Recipe(20, 2, 0.3, 0.1, epochs(4) if many else 8, **falling)
     prune = Recipe(50, 4, 0.03, ridge, epochs(20), **adam)
     prune_stage = Recipe(50, 4, 0.01, ridge, epochs(5), **{**adam, "schedule": OneCycle(warm_up=0.1)})
     grown = Recipe(50, 4, 0.04, 0.1, epochs(30), **adam, n_copies=2)
-    averaged = _override(Recipe(20, 2, 0.3, 1.0, epochs(40), **sgd, n_copies=4), chosen)
+    averaged = _override(Recipe(20, 2, 0.6, 1.0, epochs(40), **falling, n_copies=4), chosen)
     prune_from = max(PRUNING_STARTS_AT, n_rows // ROWS_A_PRUNED_GROUP) if many else 0
     return PathRules(screen, screen_stage, prune, prune_stage, prune_from, grown, averaged, chosen)
 
