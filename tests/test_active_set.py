@@ -19,6 +19,8 @@ from skinnytrees.training import TrainingSettings, run_epochs, train
 SETTINGS = TrainingSettings(Multinomial(), Sigmoid(), n_epochs=30, batch_size=32, learning_rate=0.3, l2=0.1)
 # Steps so long that groups come and go.
 RESTLESS = replace(SETTINGS, n_epochs=12, batch_size=8, learning_rate=1.0, penalty=GroupL0(gamma=0.1, rate=0.01))
+# Long enough without a loss that most epochs of wide data need no look at the weights.
+SLOWLY_ANNEALED = replace(SETTINGS, n_epochs=150, penalty=GroupL0(gamma=0.1, rate=0.004))
 
 
 def as_data(X, y) -> Data:
@@ -62,7 +64,7 @@ def supports_and_trees(data, settings, offsets):
     trees = start_trees(data.X.shape[1], 10, 2, n_outputs, rng, data.Y.dtype)
     supports = []
     for _, _, run in run_epochs(trees, data, offsets, settings, rng):
-        columns, small = run.snapshot()
+        columns, small = run.snapshot()()
         supports.append(np.unique(np.searchsorted(offsets, columns, side="right") - 1))
         assert len(supports[-1]) == run.n_groups
     trees.put(columns, small)
@@ -75,9 +77,7 @@ def with_all_groups(monkeypatch):
 
     def run(*args):
         with monkeypatch.context() as patch:
-            patch.setattr(
-                "skinnytrees.optimizers.largest_column_norms", lambda X, batch_size: np.full(X.shape[1], np.inf)
-            )
+            patch.setattr("skinnytrees.runs.largest_column_norms", lambda X, batch_size: np.full(X.shape[1], np.inf))
             return supports_and_trees(*args)
 
     return run
@@ -111,6 +111,39 @@ def test_groups_that_come_back_do_so_together_and_at_the_same_step(offsets, with
     used = ours[1].W.any(axis=1)
     for first, end in pairwise(offsets):
         assert used[first:end].all() or not used[first:end].any()
+
+
+@pytest.mark.parametrize("table", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("offsets", [np.arange(1501), np.arange(0, 1501, 3)], ids=["columns", "groups"])
+def test_wide_data_is_trained_in_sample_space_while_no_group_comes_or_goes(table, offsets, with_all_groups):
+    data = Data(*(part.astype(np.float64) for part in wide()))
+    data = data._replace(X=table(data.X))
+    settings = SLOWLY_ANNEALED
+    with_bounds, plain = supports_and_trees(data, settings, offsets), with_all_groups(data, settings, offsets)
+    for few, many in zip(with_bounds[0], plain[0], strict=True):
+        np.testing.assert_array_equal(few, many)
+    np.testing.assert_allclose(with_bounds[1].flat, plain[1].flat, rtol=1e-6, atol=1e-8)
+    was_inside = [inside for inside, _ in wide_epochs(data, settings, offsets)]
+    assert len(with_bounds[0][-1]) < 100
+    assert 10 < sum(was_inside) < 140
+
+
+def wide_epochs(data, settings, offsets):
+    """For every epoch, whether it was made in sample space, and the snapshot after it."""
+    rng = np.random.default_rng(2)
+    trees = start_trees(1500, 10, 2, 2, rng, data.Y.dtype)
+    return [(run.inside is not None, run.snapshot()) for _, _, run in run_epochs(trees, data, offsets, settings, rng)]
+
+
+def test_snapshots_of_sample_space_stay_what_they_were():
+    rng = np.random.default_rng(2)
+    trees = start_trees(1500, 10, 2, 2, rng)
+    at_once, later = [], []
+    for _, _, run in run_epochs(trees, wide(), np.arange(1501), SLOWLY_ANNEALED, rng):
+        later.append(run.snapshot())
+        at_once.append(run.snapshot()()[1].flat.copy())
+    for snapshot, flat in zip(later, at_once, strict=True):
+        np.testing.assert_array_equal(snapshot()[1].flat, flat)
 
 
 def test_groups_outside_are_mostly_ruled_out_without_a_look():

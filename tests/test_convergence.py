@@ -37,7 +37,7 @@ def descend(seed: int, n_trees: int, depth: int, eta: float, n_steps: int) -> Ru
         penalty=GroupL0(LAMBDA0),
     )  # fmt: skip
     for _, _, run in run_epochs(trees.copy(), data, single_columns(6), settings, rng):
-        trees.put(*run.snapshot())
+        trees.put(*run.snapshot()())
         iterates.append(trees.flat.copy())
     ensembles = [view_trees(flat, *trees.W.shape, trees.O.shape) for flat in iterates]
     values = [objective(Ensemble.of(e), data, SquaredError(), SmoothStep(), LAMBDA0, L2) for e in ensembles]

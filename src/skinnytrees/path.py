@@ -33,7 +33,8 @@ from skinnytrees.kernels.state import (
     view_trees,
 )
 from skinnytrees.losses import Loss, evaluate_loss
-from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule, split_gradients
+from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
+from skinnytrees.runs import split_gradients
 from skinnytrees.threads import side_by_side
 from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, run_epochs
 

@@ -19,9 +19,10 @@ from skinnytrees.kernels.compilation import call, compilation_notice
 from skinnytrees.kernels.epoch import evaluate_scores
 from skinnytrees.kernels.state import Data, Functions, Schedule, Trees, make_workspace
 from skinnytrees.losses import Loss, evaluate_loss
-from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule, Run, Task
+from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule
 from skinnytrees.penalties import NoPenalty, Penalty
 from skinnytrees.progress import progress_bar
+from skinnytrees.runs import Run, Snapshot, Task
 from skinnytrees.threads import one_blas_thread
 
 # Rows evaluated at once: enough for BLAS, few enough that their routing stays in the cache.
@@ -115,10 +116,10 @@ def train(
     functions = settings.functions(trees.flat.dtype)
     with computing(), progress_bar(settings.n_epochs, settings.verbose) as show, _keep_on_interrupt(trees) as keep:
         for epoch, (loss, lambda0, run) in enumerate(run_epochs(trees, data, offsets, settings, rng)):
-            columns, small = keep(run)
-            refuse_divergence(loss, small.flat, epoch + 1, settings)
+            snapshot = keep(run)
             val_loss = math.nan
             if validation is not None:
+                columns, small = snapshot()
                 val_loss = mean_loss(small, validation._replace(X=validation.X[:, columns]), functions)
             settings.loss.raise_error()
             reports.append(EpochReport(epoch, loss, lambda0, run.n_groups, val_loss))
@@ -126,15 +127,17 @@ def train(
             answers = [callback(reports[-1]) for callback in settings.callbacks]
             if any(answers):
                 break
+    if reports:
+        refuse_divergence(reports[-1].loss, trees.flat, len(reports), settings)
     return reports
 
 
 def run_epochs(
     trees: Trees, data: Data, offsets: NDArray[np.intp], settings: TrainingSettings, rng: np.random.Generator
 ) -> Iterator[tuple[float, float, Run]]:
-    """Train in place; after every epoch give its mean loss, the penalty's strength and the run.
+    """Train; after every epoch give its mean loss, the penalty's strength and the run.
 
-    Under a penalty, the rows of W are packed as the run's snapshot tells.
+    At a fixed support, training is in place; under a penalty, the run's snapshot has the ensemble.
     """
     n_rows = data.X.shape[0]
     batch_size = min(settings.batch_size, n_rows)
@@ -147,7 +150,7 @@ def run_epochs(
         eta = settings.schedule.rates(step, settings.n_epochs * steps_an_epoch, settings.learning_rate)
         schedule = Schedule(eta, *settings.penalty.thresholds(step, eta))
         loss = run.epoch(schedule, rng.permutation(n_rows)) / n_rows
-        refuse_divergence(loss, trees.b, epoch + 1, settings)
+        refuse_divergence(loss, run.trees.b, epoch + 1, settings)
         yield loss, float(settings.penalty.strength(step[-1])), run
 
 
@@ -176,11 +179,11 @@ def mean_loss(trees: Trees, data: Data, functions: Functions) -> float:
 
 
 @contextlib.contextmanager
-def _keep_on_interrupt(trees: Trees) -> Iterator[Callable[[Run], tuple[NDArray[np.intp], Trees]]]:
+def _keep_on_interrupt(trees: Trees) -> Iterator[Callable[[Run], Snapshot]]:
     """In the end, unpack the last snapshot into the trees; also after Ctrl-C, unless no epoch was finished."""
-    kept: list[tuple[NDArray[np.intp], Trees]] = []
+    kept: list[Snapshot] = []
 
-    def keep(run: Run) -> tuple[NDArray[np.intp], Trees]:
+    def keep(run: Run) -> Snapshot:
         kept[:] = [run.snapshot()]
         return kept[0]
 
@@ -192,7 +195,7 @@ def _keep_on_interrupt(trees: Trees) -> Iterator[Callable[[Run], tuple[NDArray[n
         warnings.warn("Training was interrupted; the model is that of the last finished epoch.", stacklevel=4)
     finally:
         if kept:
-            trees.put(*kept[0])
+            trees.put(*kept[0]())
 
 
 def refuse_divergence(loss: float, weights: NDArray[Any], epoch: int, settings: TrainingSettings) -> None:

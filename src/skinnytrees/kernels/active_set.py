@@ -12,7 +12,7 @@ from skinnytrees.kernels.prox import norm_of, threshold_group
 from skinnytrees.kernels.views import block_of, rows_of, top
 
 # Rounding of single precision must not rule out a group: bounds are taken this much larger.
-_SAFETY = 1.001
+SAFETY = 1.001
 
 
 # Above this many multiplications, a product is cut into pieces that threads can share. The cut depends on the size alone,
@@ -70,7 +70,7 @@ def admit(active, W, D, eta, limit):  # type: ignore[no-untyped-def]
     before = active.n_alive[0]
     if before == active.groups.shape[0]:
         return False
-    longest_step = eta * norm_of(D) * _SAFETY
+    longest_step = eta * norm_of(D) * SAFETY
     for i in range(active.by_size.shape[0]):
         group = active.by_size[i]
         first, end = active.offsets[group], active.offsets[group + 1]

@@ -22,6 +22,7 @@ from skinnytrees.kernels.active_set import (
 from skinnytrees.kernels.blas import add_product, add_product_ta, set_product_ta, set_product_tb
 from skinnytrees.kernels.compilation import inner_kernel, kernel, part, pointer
 from skinnytrees.kernels.copying import copy_rows, gather_rows, repeat_row
+from skinnytrees.kernels.prox import norm_of
 from skinnytrees.kernels.routing import ascend, descend
 from skinnytrees.kernels.sample_space import sample_scores, sample_step
 from skinnytrees.kernels.views import block_of, rows_of, top
@@ -31,11 +32,12 @@ from skinnytrees.kernels.views import block_of, rows_of, top
 def train_epoch(trees, data, functions, work, samples, moments, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
     """Train at a fixed support on the rows in ``order``.
 
-    Returns the summed loss of all rows, each as its batch saw it, and the factor by which W0 shrank (in sample space).
+    Returns the summed loss of all rows, each as its batch saw it; and, in sample space, the factor by which W0 shrank and
+    the sum and the largest of ``eta ||D||``, which bound how far a column's weights moved.
     """
     number = trees.b.dtype.type
     n_splits = trees.b.shape[0]
-    loss, shrinkage = 0.0, 1.0
+    loss, shrinkage, way, longest_step = 0.0, 1.0, 0.0, 0.0
     for step in range(schedule.eta.shape[0]):
         rows = order[step * batch_size : (step + 1) * batch_size]
         n = rows.shape[0]
@@ -56,9 +58,12 @@ def train_epoch(trees, data, functions, work, samples, moments, schedule, order,
         if samples.K.shape[0] > 0:
             sample_step(samples, work, rows, shrink, eta)
             shrinkage *= shrink
+            moved = eta * norm_of(top(work.D, n))
+            way += moved
+            longest_step = max(longest_step, moved)
         else:
             add_product_ta(number(-eta), top(work.X, n), top(work.D, n), number(shrink), trees.W)
-    return loss, shrinkage
+    return loss, shrinkage, way, longest_step
 
 
 @kernel
