@@ -8,6 +8,7 @@ import pytest
 import reference
 from numba import njit
 from reference import LOSSES, Ensemble, central_differences, random_data, random_trees, single_columns
+from scipy import sparse
 
 from skinnytrees.activations import Sigmoid, SmoothStep
 from skinnytrees.kernels.active_set import cut_blocks
@@ -17,6 +18,7 @@ from skinnytrees.kernels.state import Data, make_active, make_workspace, start_t
 from skinnytrees.losses import Huber, Multinomial, Poisson, SquaredError
 from skinnytrees.optimizers import SGD, Adam, FixedSupportSGD
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty
+from skinnytrees.runs import gram_matrix
 from skinnytrees.training import TrainingSettings, evaluate, mean_loss, run_epochs, train
 
 EVERY_LOSS = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES.values(), ids=LOSSES.keys())
@@ -403,3 +405,12 @@ def test_products_of_few_rows_or_columns_are_those_of_numpy(n_few, n_summed, n_l
     A, B, C = rng.normal(size=(n_summed, n_long)), rng.normal(size=(n_few, n_long)), np.full((n_summed, n_few), np.nan)
     set_abt(A, B, C)
     np.testing.assert_allclose(C, A @ B.T, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gram_matrix_of_a_sparse_table_is_that_of_the_dense_one(dtype):
+    X = sparse.random_array((40, 300), density=0.1, rng=np.random.default_rng(0), format="csr", dtype=dtype)
+    found = gram_matrix(X)
+    np.testing.assert_allclose(found, X.toarray() @ X.toarray().T, rtol=1e-5, atol=1e-6)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, found.T)

@@ -10,8 +10,9 @@ from scipy import sparse
 
 from skinnytrees.kernels import in_threads
 from skinnytrees.kernels.active_set import SAFETY, count_pieces
-from skinnytrees.kernels.compilation import SameTypes
+from skinnytrees.kernels.compilation import SameTypes, call
 from skinnytrees.kernels.epoch import train_active, train_cells, train_epoch
+from skinnytrees.kernels.sample_space import add_gram
 from skinnytrees.kernels.state import (
     Active,
     Data,
@@ -120,9 +121,8 @@ class SampleSpaceRun(FixedRun):
 
     def __init__(self, task: Task) -> None:
         X = self.X = task.data.X
-        gram = X @ X.T
         Z = np.ascontiguousarray(X @ task.trees.W)
-        K = np.ascontiguousarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=Z.dtype)
+        K = gram_matrix(X)
         # The kernel reads K in the place of X.
         super().__init__(task._replace(data=task.data._replace(X=K)))
         self.samples = Samples(Z, K, np.zeros_like(Z))
@@ -395,6 +395,17 @@ def split_gradients(trees: Trees, data: Data, functions: Functions) -> NDArray[A
     nothing = np.zeros(1)
     run.epoch(Schedule(nothing, nothing, nothing), np.arange(n_rows))
     return run.work.D
+
+
+def gram_matrix(X: Any) -> NDArray[Any]:
+    """XX', dense."""
+    if not sparse.issparse(X):
+        return np.ascontiguousarray(X @ X.T)
+    columns = X.tocsc()
+    columns.sort_indices()
+    K = np.zeros((X.shape[0], X.shape[0]), dtype=X.dtype)
+    call(add_gram, columns.indptr, columns.indices, columns.data, K)
+    return K + np.triu(K, 1).T
 
 
 def largest_column_norms(X: Any, batch_size: int) -> NDArray[np.float64]:

@@ -145,13 +145,15 @@ def run_epochs(
     functions = settings.functions(trees.flat.dtype)
     task = Task(trees, data, functions, offsets, batch_size, float(settings.l2), settings.n_threads)
     run = settings.optimizer.begin(task)
+    n_steps = settings.n_epochs * steps_an_epoch
+    step = np.arange(1, n_steps + 1)
+    eta = settings.schedule.rates(step, n_steps, settings.learning_rate)
+    hard, soft = settings.penalty.thresholds(step, eta)
     for epoch in range(settings.n_epochs):
-        step = np.arange(epoch * steps_an_epoch + 1, (epoch + 1) * steps_an_epoch + 1)
-        eta = settings.schedule.rates(step, settings.n_epochs * steps_an_epoch, settings.learning_rate)
-        schedule = Schedule(eta, *settings.penalty.thresholds(step, eta))
-        loss = run.epoch(schedule, rng.permutation(n_rows)) / n_rows
+        here = slice(epoch * steps_an_epoch, (epoch + 1) * steps_an_epoch)
+        loss = run.epoch(Schedule(eta[here], hard[here], soft[here]), rng.permutation(n_rows)) / n_rows
         refuse_divergence(loss, run.trees.b, epoch + 1, settings)
-        yield loss, float(settings.penalty.strength(step[-1])), run
+        yield loss, float(settings.penalty.strength(step[here][-1])), run
 
 
 def evaluate(trees: Trees, X: Any, functions: Functions) -> NDArray[Any]:

@@ -5,9 +5,19 @@ many multiplications a row as there are rows, not as there are columns. W is for
 """
 
 from skinnytrees.kernels.blas import add_product_ta
-from skinnytrees.kernels.compilation import part
+from skinnytrees.kernels.compilation import kernel, part
 from skinnytrees.kernels.copying import gather_rows
 from skinnytrees.kernels.views import top
+
+
+@kernel
+def add_gram(starts, rows, values, K):  # type: ignore[no-untyped-def]
+    """K <- K + XX' above the diagonal and on it; column c of X has ``values[starts[c]:starts[c + 1]]`` in rising ``rows``."""
+    for column in range(starts.shape[0] - 1):
+        for i in range(starts[column], starts[column + 1]):
+            products, value = K[rows[i]], values[i]
+            for j in range(i, starts[column + 1]):
+                products[rows[j]] += value * values[j]
 
 
 @part
