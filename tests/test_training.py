@@ -4,7 +4,7 @@ import importlib.util
 import math
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from skinnytrees.activations import Sigmoid
 from skinnytrees.exceptions import DivergenceError
-from skinnytrees.kernels.state import Data, Trees
+from skinnytrees.kernels.state import Data
 from skinnytrees.losses import SquaredError
-from skinnytrees.optimizers import SGD, Adam, Constant
+from skinnytrees.optimizers import SGD, Adam
 from skinnytrees.penalties import GroupL0
 from skinnytrees.threads import allowed_threads, in_step, one_blas_thread, side_by_side
 from skinnytrees.training import TrainingSettings, train
@@ -91,24 +91,23 @@ def test_ctrl_c_after_an_epoch_keeps_its_weights_and_warns():
     np.testing.assert_array_equal(trees.flat, run(n_epochs=3)[0].flat)
 
 
-@dataclass(frozen=True)
-class InterruptedSchedule(Constant):
-    """Ctrl-C arrives in an epoch that has already moved the weights."""
+class InterruptedRows:
+    """Random orders of the rows, until Ctrl-C arrives in an epoch that has already moved the weights."""
 
-    trees: Trees
-    finished_steps: int
+    def __init__(self, trees, finished_epochs):
+        self.trees, self.epochs_left, self.rng = trees, finished_epochs, np.random.default_rng(0)
 
-    def rates(self, step, n_steps, learning_rate):
-        if step[0] > self.finished_steps:
+    def permutation(self, n_rows):
+        if self.epochs_left == 0:
             self.trees.flat[:] = 99
             raise KeyboardInterrupt
-        return super().rates(step, n_steps, learning_rate)
+        self.epochs_left -= 1
+        return self.rng.permutation(n_rows)
 
 
 def interrupted_run(finished_epochs):
     trees, data = small_problem()
-    settings = replace(SETTINGS, schedule=InterruptedSchedule(trees, 4 * finished_epochs))
-    return trees, train(trees, data, single_columns(4), settings, np.random.default_rng(0))
+    return trees, train(trees, data, single_columns(4), SETTINGS, InterruptedRows(trees, finished_epochs))
 
 
 def test_ctrl_c_within_an_epoch_goes_back_to_the_last_finished_one():

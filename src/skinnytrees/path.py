@@ -61,6 +61,8 @@ _SWAP_GAIN = 0.95
 _MOST_DENSE_CELLS = 50_000_000
 # A size counts as no worse than the best when its excess loss, paired over rows, is within this many standard errors.
 NOISE = 1.0
+# The loss of an ensemble that overflows; its square is still a number.
+_HOPELESS = 1e100
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ class Trainer:
         F, functions = evaluate(trees, data.X, self.functions), self.functions
         losses = evaluate_loss(functions.loss, functions.loss_parameter, F, data.Y)[0].astype(np.float64)
         self.loss.raise_error()
-        return losses
+        return np.nan_to_num(losses, nan=_HOPELESS, posinf=_HOPELESS)
 
 
 def screen(

@@ -120,6 +120,7 @@ def train(
             val_loss = math.nan
             if validation is not None:
                 columns, small = snapshot()
+                refuse_divergence(loss, small.flat, epoch + 1, settings)
                 val_loss = mean_loss(small, validation._replace(X=validation.X[:, columns]), functions)
             settings.loss.raise_error()
             reports.append(EpochReport(epoch, loss, lambda0, run.n_groups, val_loss))
