@@ -156,7 +156,7 @@ def test_groups_outside_are_mostly_ruled_out_without_a_look():
     for _, _, run in run_epochs(trees, data, np.arange(1501), settings, rng):
         n = run.n_groups
         # What the last step of the epoch worked on, dropped groups included, is still listed.
-        joined.append(int(run.active.blocks.max()))
+        joined.append(int(run.plain.active.blocks.max()))
     assert n < 100
     assert joined[-1] < 150
 

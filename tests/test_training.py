@@ -15,7 +15,7 @@ from skinnytrees.activations import Sigmoid
 from skinnytrees.exceptions import DivergenceError
 from skinnytrees.kernels.state import Data
 from skinnytrees.losses import SquaredError
-from skinnytrees.optimizers import SGD, Adam
+from skinnytrees.optimizers import SGD, Adam, OneCycle
 from skinnytrees.penalties import GroupL0
 from skinnytrees.threads import allowed_threads, in_step, one_blas_thread, side_by_side
 from skinnytrees.training import TrainingSettings, train
@@ -78,6 +78,21 @@ def test_callback_stops_training_after_its_epoch():
     assert len(reports) == 3
     assert len(others) == 3, "the other callbacks hear of the last epoch too"
     np.testing.assert_array_equal(trees.flat, run(n_epochs=3)[0].flat)
+
+
+def test_any_number_of_epochs_may_be_asked_for_where_a_callback_stops():
+    trees, reports = run(n_epochs=10**12, callbacks=[lambda report: report.epoch == 2])
+    assert len(reports) == 3
+    np.testing.assert_array_equal(trees.flat, run(n_epochs=3)[0].flat)
+
+
+def test_rates_do_not_depend_on_how_many_are_computed_at_once(monkeypatch):
+    way = {"n_epochs": 5, "schedule": OneCycle(), "penalty": GroupL0(0.01, rate=0.1)}
+    together = run(**way)
+    monkeypatch.setattr("skinnytrees.training._SCHEDULED_AT_ONCE", 1)
+    one_epoch_at_a_time = run(**way)
+    np.testing.assert_array_equal(together[0].flat, one_epoch_at_a_time[0].flat)
+    np.testing.assert_array_equal(together[1], one_epoch_at_a_time[1])
 
 
 def interrupt(*_):

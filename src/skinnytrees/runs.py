@@ -14,13 +14,11 @@ from skinnytrees.kernels.compilation import SameTypes, call
 from skinnytrees.kernels.epoch import train_active, train_cells, train_epoch
 from skinnytrees.kernels.sample_space import add_gram
 from skinnytrees.kernels.state import (
-    Active,
     Data,
     Functions,
     Samples,
     Schedule,
     Trees,
-    Workspace,
     make_active,
     make_cells,
     make_workspace,
@@ -41,10 +39,6 @@ class Run(Protocol):
     @property
     def trees(self) -> Trees:
         """The ensemble."""
-
-    @property
-    def work(self) -> Workspace:
-        """Room for a batch."""
 
     @property
     def n_groups(self) -> int:
@@ -136,8 +130,7 @@ class SampleSpaceRun(FixedRun):
 
     def sync(self) -> None:
         """Form W."""
-        self.trees.W[:] *= self.trees.W.dtype.type(self.shrinkage)
-        self.trees.W[:] += self.X.T @ self.samples.A
+        self.trees.W[:] = form_weights(self.trees.W, self.shrinkage, self.X, self.samples.A)
         self.samples.A[:] = 0
         self.shrinkage = 1.0
 
@@ -261,16 +254,6 @@ class WideRun:
         return self.plain.trees
 
     @property
-    def work(self) -> Workspace:
-        """Room for a batch."""
-        return self.plain.work
-
-    @property
-    def active(self) -> Active:
-        """Groups that have weights."""
-        return self.plain.active
-
-    @property
     def n_groups(self) -> int:
         """Number of groups that have weights."""
         return self.plain.n_groups
@@ -292,7 +275,7 @@ class WideRun:
         if len(self.plain.columns) < _WIDE * len(self.plain.task.data.Y) or schedule.soft.any():
             return False
         self.least_norm = self._norms()
-        steps = schedule.eta * np.linalg.norm(self.work.D)
+        steps = schedule.eta * np.linalg.norm(self.plain.work.D)
         return self._support_stays(schedule, Movement(0.0, 1.0, steps.sum(), steps.max()))
 
     def _epoch_inside(self, schedule: Schedule, order: NDArray[np.intp]) -> float | None:
@@ -331,24 +314,23 @@ class WideRun:
 
     def _norms(self) -> NDArray[np.float64]:
         """Norms of all groups; zero outside."""
-        W, alive = self._packed().W, self.n_groups
-        norms = np.zeros(len(self.active.size))
+        W, active, n_alive = self._packed().W, self.plain.active, self.n_groups
+        norms = np.zeros(len(active.size))
         squares = np.einsum("kj,kj->k", W, W).astype(np.float64)
-        norms[self.active.groups[:alive]] = np.sqrt(np.add.reduceat(squares, self.active.starts[:alive]))
+        norms[active.groups[:n_alive]] = np.sqrt(np.add.reduceat(squares, active.starts[:n_alive]))
         return norms
 
     def _bounds(self, movement: Movement) -> NDArray[np.float64]:
-        return self.least_norm * movement.shrinkage - self.active.size * movement.way
+        return self.least_norm * movement.shrinkage - self.plain.active.size * movement.way
 
     def _support_stays(self, schedule: Schedule, movement: Movement) -> bool:
         """Whether no group can have crossed the threshold; no, where numbers are not finite."""
-        is_alive = np.zeros(len(self.active.size), dtype=bool)
-        is_alive[self.active.groups[: self.n_groups]] = True
-        nobody_leaves = not schedule.hard.any() or np.all(
-            self._bounds(movement)[is_alive] > SAFETY * schedule.hard.max()
-        )
-        farthest = SAFETY * movement.longest_step * self.active.size[~is_alive]
-        return bool(nobody_leaves and np.all(farthest <= schedule.hard.min()))
+        active, bounds = self.plain.active, self._bounds(movement)
+        is_alive = np.zeros(len(bounds), dtype=bool)
+        is_alive[active.groups[: self.n_groups]] = True
+        nobody_leaves = not schedule.hard.any() or np.all(bounds[is_alive] > SAFETY * schedule.hard.max())
+        nobody_comes = np.all(SAFETY * movement.longest_step * active.size[~is_alive] <= schedule.hard.min())
+        return bool(nobody_leaves and nobody_comes)
 
     def sync(self) -> None:
         """Form W in a new place: snapshots may hold the old one."""
@@ -365,7 +347,7 @@ class WideRun:
         shrinkage, (_, A, b, leaves) = self._memory(self.inside)
 
         def formed() -> tuple[NDArray[np.intp], Trees]:
-            W = trees.W.dtype.type(shrinkage) * trees.W + X.T @ A
+            W = form_weights(trees.W, shrinkage, X, A)
             flat = np.concatenate([W.ravel(), b, leaves.ravel()])
             return columns, view_trees(flat, len(columns), W.shape[1], leaves.shape)
 
@@ -395,6 +377,13 @@ def split_gradients(trees: Trees, data: Data, functions: Functions) -> NDArray[A
     nothing = np.zeros(1)
     run.epoch(Schedule(nothing, nothing, nothing), np.arange(n_rows))
     return run.work.D
+
+
+def form_weights(W: NDArray[Any], shrinkage: float, X: Any, A: NDArray[Any]) -> NDArray[Any]:
+    """What W has become in sample space: shrinkage W + X'A."""
+    formed: NDArray[Any] = X.T @ A
+    formed += W.dtype.type(shrinkage) * W
+    return formed
 
 
 def gram_matrix(X: Any) -> NDArray[Any]:

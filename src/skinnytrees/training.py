@@ -29,6 +29,8 @@ from skinnytrees.threads import one_blas_thread
 _PIECE = 64
 # Rows whose w.x + b is held at once: bounds the memory.
 _SCORED_AT_ONCE = 4096
+# Steps whose rates are computed at once: bounds the memory of trainings that a callback will stop.
+_SCHEDULED_AT_ONCE = 4096
 
 
 class EpochReport(NamedTuple):
@@ -146,15 +148,22 @@ def run_epochs(
     functions = settings.functions(trees.flat.dtype)
     task = Task(trees, data, functions, offsets, batch_size, float(settings.l2), settings.n_threads)
     run = settings.optimizer.begin(task)
-    n_steps = settings.n_epochs * steps_an_epoch
-    step = np.arange(1, n_steps + 1)
-    eta = settings.schedule.rates(step, n_steps, settings.learning_rate)
-    hard, soft = settings.penalty.thresholds(step, eta)
-    for epoch in range(settings.n_epochs):
-        here = slice(epoch * steps_an_epoch, (epoch + 1) * steps_an_epoch)
-        loss = run.epoch(Schedule(eta[here], hard[here], soft[here]), rng.permutation(n_rows)) / n_rows
+    for epoch, schedule in enumerate(_schedules(settings, steps_an_epoch)):
+        loss = run.epoch(schedule, rng.permutation(n_rows)) / n_rows
         refuse_divergence(loss, run.trees.b, epoch + 1, settings)
-        yield loss, float(settings.penalty.strength(step[here][-1])), run
+        yield loss, float(settings.penalty.strength((epoch + 1) * steps_an_epoch)), run
+
+
+def _schedules(settings: TrainingSettings, steps_an_epoch: int) -> Iterator[Schedule]:
+    """Rates and thresholds of every epoch, computed for many epochs at once: for a few steps numpy is slow."""
+    n_steps = settings.n_epochs * steps_an_epoch
+    n_at_once = steps_an_epoch * max(1, _SCHEDULED_AT_ONCE // steps_an_epoch)
+    for first in range(0, n_steps, n_at_once):
+        step = np.arange(first + 1, min(first + n_at_once, n_steps) + 1)
+        eta = settings.schedule.rates(step, n_steps, settings.learning_rate)
+        numbers = eta, *settings.penalty.thresholds(step, eta)
+        for start in range(0, len(step), steps_an_epoch):
+            yield Schedule(*(of_all[start : start + steps_an_epoch] for of_all in numbers))
 
 
 def evaluate(trees: Trees, X: Any, functions: Functions) -> NDArray[Any]:
