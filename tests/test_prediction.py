@@ -1,6 +1,7 @@
 """Prediction: what the fitted ensemble computes, what it reads to do so, and what it leaves alone."""
 
 import functools
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -16,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.activations import Sigmoid, SmoothStep
 from skinnytrees.encoding import Encoder
+from skinnytrees.kernels.hard_splits import reached_share
 from skinnytrees.model import SoftTrees
 from skinnytrees.penalties import GroupL0
 
@@ -66,10 +68,11 @@ def test_prediction_is_the_sum_over_trees(activation, dtype, n_columns):
         np.testing.assert_allclose(model.raw(X), expected, rtol=1e-10 if exact else 1e-4, atol=0 if exact else 1e-4)
 
 
-@pytest.mark.parametrize("n_columns", [5, 30])
-def test_outputs_of_a_row_do_not_depend_on_the_rows_beside_it(n_columns):
-    model = random_model(np.arange(n_columns), n_trees=20, depth=4)
-    X = random_table(1500)
+@pytest.mark.parametrize("activation", [Sigmoid(), SmoothStep(0.01)], ids=["all nodes", "reached nodes"])
+@pytest.mark.parametrize("n_columns", [5, 200])
+def test_outputs_of_a_row_do_not_depend_on_the_rows_beside_it(n_columns, activation):
+    model = random_model(np.arange(n_columns), n_trees=10, depth=6, activation=activation)
+    X = random_table(1500, 200)
     together = model.raw(X)
     for rows in ([0], [1], [31, 32], range(700), range(5, 38), [1499]):
         np.testing.assert_array_equal(model.raw(X[list(rows)]), together[list(rows)])
@@ -108,7 +111,64 @@ def test_narrowed_model_predicts_the_same_from_its_columns_alone():
     model = random_model([3, 3, 11, 7])
     X = random_table()
     assert model.features.tolist() == [3, 7, 11]
-    np.testing.assert_array_equal(model.narrowed().raw(X[:, [3, 7, 11]]), model.raw(X))
+    np.testing.assert_array_equal(model.narrowed.raw(X[:, [3, 7, 11]]), model.raw(X))
+
+
+# ------------------------------------------------------------------------------------------------ what is not reached
+
+
+def hard_model(theta=0.05, dtype=np.float32, n_columns=200, depth=6) -> SoftTrees:
+    """Splits so hard that most nodes of a tree are not reached."""
+    return random_model(np.arange(n_columns), 3, SmoothStep(theta), dtype, n_trees=4, depth=depth)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("theta", [0.01, 0.3, 5.0])
+@pytest.mark.parametrize("depth", [1, 2, 6])
+def test_nodes_visited_one_by_one_give_the_same_outputs(theta, dtype, depth, monkeypatch):
+    """With 300 rows, more than go down a tree together."""
+    model, X = hard_model(theta, dtype, depth=depth), random_table(300, 200)
+    outputs = []
+    for pays in (True, False):
+        monkeypatch.setattr("skinnytrees.model.visits_pay", lambda trees, theta, pays=pays: pays)
+        fresh = pickle.loads(pickle.dumps(model))
+        outputs.append(fresh.raw(X))
+        assert (fresh.reached_nodes is not None) == pays
+    np.testing.assert_allclose(*outputs, **({"rtol": 1e-10} if dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-3}))
+
+
+def test_subtrees_that_a_row_does_not_reach_are_not_read():
+    """What is not a number there does not show."""
+    model, X = hard_model(), random_table(1, 200)
+    expected = model.raw(X)
+    nodes, n_splits = model.reached_nodes, model.trees.W.shape[1] // model.trees.n_trees
+    for tree in range(model.trees.n_trees):
+        root = tree * n_splits
+        score = model.encoder.encode_dense(X)[0] @ nodes.W[root] + nodes.b[root, 0]
+        assert abs(score) > model.activation.theta
+        nodes.W[root + (2 if score > 0 else 1)] = np.nan
+    np.testing.assert_array_equal(model.raw(X), expected)
+
+
+def test_visits_are_chosen_where_few_nodes_are_reached():
+    assert hard_model(theta=0.05).reached_nodes is not None
+    assert hard_model(theta=50.0).reached_nodes is None
+    assert random_model(np.arange(200), n_trees=4, depth=6).reached_nodes is None, "a sigmoid has no exact zeros"
+    assert random_model([], activation=SmoothStep(0.05)).raw(random_table(2)).shape == (2, 2)
+
+
+@pytest.mark.parametrize("theta", [0.3, 3.0])
+def test_share_of_reached_nodes_is_foreseen_from_the_weights(theta):
+    trees = hard_model(theta).trees
+    design = np.random.default_rng(2).normal(size=(2_000, len(trees.W)))
+    scores = design @ trees.W + trees.b
+    reached = np.ones_like(scores, dtype=bool)
+    for level in range(1, 6):
+        first, width = trees.n_trees * (2 ** (level - 1) - 1), trees.n_trees * 2 ** (level - 1)
+        here, below = slice(first, first + width), first + width
+        reached[:, below : below + width] = reached[:, here] & (scores[:, here] > -theta)
+        reached[:, below + width : below + 2 * width] = reached[:, here] & (scores[:, here] < theta)
+    assert reached_share(trees, theta) == pytest.approx(reached.mean(), rel=0.1)
 
 
 # ------------------------------------------------------------------------------------------------ what is read

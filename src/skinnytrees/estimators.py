@@ -220,7 +220,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
             X = open_table(self, X, self._vocabulary, reset=False)
         if is_float_array(X):
             return self.model_.raw(X)
-        return self.model_.narrowed().raw(read_columns(self, X, self._vocabulary, self.model_.features))
+        return self.model_.narrowed.raw(read_columns(self, X, self._vocabulary, self.model_.features))
 
     def _is_ready(self, X: Any) -> bool:
         """Whether scikit-learn's checks, which take longer than predicting a row, would have nothing to say."""

@@ -1,14 +1,17 @@
 """The fitted ensemble on the columns it selected: small, immutable, apart from everything that trains."""
 
-from dataclasses import dataclass, replace
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.activations import Activation
+from skinnytrees.activations import Activation, SmoothStep
 from skinnytrees.encoding import Encoder, cached_pieces
 from skinnytrees.kernels.compilation import compilation_notice
+from skinnytrees.kernels.hard_splits import Nodes, node_by_node, predict_reached, visits_pay, way_down
 from skinnytrees.kernels.prediction import make_room, predict_rows
 from skinnytrees.kernels.state import Trees
 from skinnytrees.losses import TargetScale
@@ -49,22 +52,40 @@ class SoftTrees:
         """The features of the table that the trees read, in order."""
         return np.unique(self.encoder.feature)
 
+    @functools.cached_property
     def narrowed(self) -> "SoftTrees":
         """The same trees for a table that has only the features they read."""
         place = np.searchsorted(self.features, self.encoder.feature)
         return replace(self, encoder=replace(self.encoder, feature=place))
 
+    @functools.cached_property
+    def reached_nodes(self) -> Nodes | None:
+        """The trees node by node, where splits are so hard that rows had better visit only the nodes they reach."""
+        exact = isinstance(self.activation, SmoothStep)
+        return node_by_node(self.trees) if exact and visits_pay(self.trees, self.activation.theta) else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Fields only: what is derived from them is made again when it is needed."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     def raw(self, X: Any) -> NDArray[np.float64]:
         """Raw outputs (rows, outputs) for a table of numbers, of which only the trees' features are read."""
-        trees, dtype = self.trees, self.trees.flat.dtype
-        activation, theta = self.activation.kernel(dtype), float(self.activation.theta)
         out = np.empty((X.shape[0], len(self.base)))
-        room = make_room(trees, len(out))
+        predict = self._predictor(len(out))
         with compilation_notice():
-            for rows in cached_pieces(len(out), len(trees.W)):
-                design = self.encoder.encode_dense(X[rows])
-                predict_rows(design, trees.W, trees.b, trees.O, self.base, activation, theta, room, out[rows])
+            for rows in cached_pieces(len(out), len(self.trees.W)):
+                predict(self.encoder.encode_dense(X[rows]), out[rows])
         return out
+
+    def _predictor(self, n_rows: int) -> Callable[[NDArray[Any], NDArray[np.float64]], None]:
+        """What fills the outputs of up to ``n_rows`` rows from their design."""
+        trees, nodes, base = self.trees, self.reached_nodes, self.base
+        activation, theta = self.activation.kernel(trees.flat.dtype), float(self.activation.theta)
+        if nodes is not None:
+            way = way_down(nodes)
+            return lambda design, out: predict_reached(design, nodes, base, activation, theta, way, out)
+        room = make_room(trees, n_rows)
+        return lambda design, out: predict_rows(design, trees.W, trees.b, trees.O, base, activation, theta, room, out)
 
     def column_norms(self) -> NDArray[np.float64]:
         """Norm of each column's hyperplane weights."""

@@ -4,7 +4,8 @@ Layout: node i of tree j of one sample stands at ``i * n_trees + j``, level afte
 ``width`` long, the node at ``at`` has its left child at ``at + width`` and its right child at ``at + 2 * width``: all left
 children of a level come before all right ones. So a level is one loop in SIMD lanes, however few the trees.
 
-Smooth-step's exact zeros take part in these loops: to look for dead nodes and to skip them was slower (docs/speed.md).
+Smooth-step's exact zeros take part in these loops: to look for dead nodes and to skip them was slower (docs/speed.md). Where
+the products can be skipped with them, in prediction, they are: see ``hard_splits.py``.
 """
 
 from skinnytrees.kernels.compilation import inner_kernel
