@@ -8,7 +8,8 @@ from hypothesis.extra.numpy import arrays
 from reference import prox
 from scipy import sparse
 
-from skinnytrees.kernels import in_threads
+from skinnytrees.kernels import active_set
+from skinnytrees.kernels.compilation import kernel
 from skinnytrees.kernels.prox import threshold_group
 from skinnytrees.kernels.state import Data, make_active, make_workspace, view_trees
 from skinnytrees.optimizers import SCHEDULES, Constant, OneCycle
@@ -65,6 +66,12 @@ def test_group_l0_keeps_all_rows_of_a_group_or_none(group, threshold):
     np.testing.assert_array_equal(result, group if in_use else 0 * group)
 
 
+# Parts of a step, which otherwise only kernels can call.
+begin_step, step_on_blocks, drop_dead = (
+    kernel(part.py_func) for part in (active_set.begin_step, active_set.step_on_blocks, active_set.drop_dead)
+)
+
+
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=6),
     st.sampled_from([GroupL0(gamma=0.5), GroupLasso(lam=0.8), NoPenalty()]),
@@ -82,9 +89,9 @@ def test_proximal_step_is_a_gradient_step_then_the_prox_of_whole_groups(sizes, p
     trees = view_trees(np.concatenate([W.ravel(), np.zeros(3 + 4)]), len(W), 3, (4, 1))
     work = make_workspace(trees, 7, 1)._replace(X=X.copy(), D=D)
     data, rows = Data(X, np.zeros((7, 1)), np.ones(7)), np.arange(7)
-    n_blocks = in_threads.begin_step(trees, data, active, work, rows, eta, max(hard, soft))
-    in_threads.step_on_blocks(0, n_blocks, 7, trees, active, work, shrink, eta, hard, soft)
-    in_threads.drop_dead(active, trees.W)
+    n_blocks = begin_step(trees, data, active, work, rows, eta, max(hard, soft))
+    step_on_blocks(0, n_blocks, 7, trees, active, work, shrink, eta, hard, soft)
+    drop_dead(active, trees.W)
     n_columns = active.n_alive[1]
     unpacked = np.zeros_like(W)
     unpacked[active.columns[:n_columns]] = trees.W[:n_columns]

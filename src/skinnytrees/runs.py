@@ -1,18 +1,19 @@
 """Training under way: one compiled epoch after another, each way to train with what it has to remember."""
 
+import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from skinnytrees.kernels import in_threads
 from skinnytrees.kernels.active_set import SAFETY, count_pieces
 from skinnytrees.kernels.compilation import SameTypes, call
 from skinnytrees.kernels.epoch import train_active, train_cells, train_epoch
 from skinnytrees.kernels.sample_space import add_gram
+from skinnytrees.kernels.sharing import close, help_until_closed, make_board
 from skinnytrees.kernels.state import (
     Data,
     Functions,
@@ -143,7 +144,7 @@ class ActiveRun:
         X = task.data.X
         self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], self._columns_gathered(X))
         sizes = largest_column_norms(X, task.batch_size)
-        self.active = make_active(task.offsets, task.trees.W.strides[0], sizes)
+        self.active, self.board = make_active(task.offsets, task.trees.W.strides[0], sizes), make_board()
 
     @staticmethod
     def _columns_gathered(X: Any) -> int:
@@ -157,8 +158,8 @@ class ActiveRun:
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""
         loss = self.call(
-            train_active, self.trees, self.task.data, self.task.functions, self.work, self.active, schedule, order,
-            self.task.batch_size, self.task.l2,
+            train_active, self.trees, self.task.data, self.task.functions, self.work, self.active, self.board, schedule,
+            order, self.task.batch_size, self.task.l2,
         )  # fmt: skip
         return float(loss)
 
@@ -199,40 +200,20 @@ class CellsRun(ActiveRun):
 
 
 class ThreadedRun(ActiveRun):
-    """The same steps, bit for bit, with large products shared by threads.
-
-    Steps are driven from here and not by one compiled call: that costs some microseconds a step, which do not count beside
-    products of milliseconds, and no thread spins while there is nothing to share.
-    """
+    """The same steps, bit for bit, with large products shared by threads."""
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""
-        size = self.task.batch_size
-        if self._count_pieces(size) <= 1:
+        if count_pieces.py_func(self.task.batch_size, self.active.n_alive[1], self.trees.W.shape[1]) == 1:
             return super().epoch(schedule, order)
-        with ThreadPoolExecutor(self.task.n_threads) as pool:
-            steps = enumerate(zip(*schedule, strict=True))
-            return sum(self._step(pool, order[i * size : (i + 1) * size], *numbers) for i, numbers in steps)
-
-    def _count_pieces(self, n_rows: int) -> int:
-        return int(count_pieces.py_func(n_rows, self.active.n_alive[1], self.trees.W.shape[1]))
-
-    def _step(self, pool: Executor, rows: NDArray[np.intp], eta: float, hard: float, soft: float) -> float:
-        trees, data, active, work, n = self.trees, self.task.data, self.active, self.work, len(rows)
-        n_threads, shrink = self.task.n_threads, 1 - 2 * eta * self.task.l2 / trees.W.shape[1]
-        in_threads.gather_batch(trees, data, active, work, rows)
-        n_pieces = self._count_pieces(n)
-        list(pool.map(lambda piece: in_threads.add_scores(piece, n_pieces, n, trees, active, work), range(n_pieces)))
-        loss = in_threads.middle_of_step(trees, data, self.task.functions, work, rows, eta)
-        n_blocks = in_threads.begin_step(trees, data, active, work, rows, eta, max(hard, soft))
-
-        def step(share: int) -> None:
-            first, end = share * n_blocks // n_threads, (share + 1) * n_blocks // n_threads
-            in_threads.step_on_blocks(first, end, n, trees, active, work, shrink, eta, hard, soft)
-
-        list(pool.map(step, range(n_threads)))
-        in_threads.drop_dead(active, trees.W)
-        return float(loss)
+        board = self.board = make_board()
+        with ThreadPoolExecutor(self.task.n_threads - 1) as pool:
+            for _ in range(self.task.n_threads - 1):
+                pool.submit(help_until_closed, board, self.trees, self.active, self.work, lambda: time.sleep(0))
+            try:
+                return super().epoch(schedule, order)
+            finally:
+                close(board)
 
 
 class WideRun:

@@ -17,7 +17,7 @@ SAFETY = 1.001
 
 # Above this many multiplications, a product is cut into pieces that threads can share. The cut depends on the size alone,
 # so the last bits of a result do not depend on the number of threads.
-_WORTH_CUTTING = 1e8
+_WORTH_CUTTING = 1e7
 _PIECES = 4
 
 
@@ -49,7 +49,8 @@ def begin_step(trees, data, active, work, rows, eta, limit):  # type: ignore[no-
     """Let groups join that may return, and cut the step into blocks: how many there are."""
     if admit(active, trees.W, top(work.D, rows.shape[0]), eta, limit):
         gather_columns(data.X, rows, active.columns, active.n_alive[1], work.X)
-    return cut_blocks(active)
+    n_pieces = count_pieces(rows.shape[0], active.n_alive[1], trees.W.shape[1])
+    return cut_blocks(active, min(active.columns_a_block, -(-active.n_alive[1] // n_pieces)))
 
 
 @part
@@ -128,11 +129,11 @@ def drop_dead(active, W):  # type: ignore[no-untyped-def]
 
 
 @part
-def cut_blocks(active):  # type: ignore[no-untyped-def]
-    """Cut the packed groups into runs that fit the cache, a group never in two; how many runs there are."""
+def cut_blocks(active, columns_a_block):  # type: ignore[no-untyped-def]
+    """Cut the packed groups into runs of about so many columns, a group never in two; how many runs there are."""
     n_blocks, first = 0, 0
     for i in range(active.n_alive[0]):
-        if active.starts[i + 1] - first > active.columns_a_block and active.starts[i] > first:
+        if active.starts[i + 1] - first > columns_a_block and active.starts[i] > first:
             n_blocks += 1
             active.blocks[n_blocks] = i
             first = active.starts[i]

@@ -9,13 +9,11 @@ from math import sqrt
 
 from skinnytrees.kernels.active_set import (
     add_cells_product,
-    add_scores,
     admit,
     begin_step,
     count_pieces,
     drop_dead,
     gather_batch,
-    step_on_blocks,
     step_on_cells,
     threshold_groups,
 )
@@ -25,6 +23,7 @@ from skinnytrees.kernels.copying import copy_rows, gather_rows, repeat_row
 from skinnytrees.kernels.prox import norm_of
 from skinnytrees.kernels.routing import ascend, descend
 from skinnytrees.kernels.sample_space import sample_scores, sample_step
+from skinnytrees.kernels.sharing import share_scores, share_step
 from skinnytrees.kernels.views import block_of, rows_of, top
 
 
@@ -67,22 +66,20 @@ def train_epoch(trees, data, functions, work, samples, moments, schedule, order,
 
 
 @kernel
-def train_active(trees, data, functions, work, active, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
+def train_active(trees, data, functions, work, active, board, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
     """Train on the rows in ``order`` with a threshold after every step; the summed loss."""
     loss = 0.0
     for step in range(schedule.eta.shape[0]):
         rows = order[step * batch_size : (step + 1) * batch_size]
         n = rows.shape[0]
         gather_batch(trees, data, active, work, rows)
-        n_pieces = count_pieces(n, active.n_alive[1], trees.W.shape[1])
-        for piece in range(n_pieces):
-            add_scores(piece, n_pieces, n, trees, active, work)
+        share_scores(board, count_pieces(n, active.n_alive[1], trees.W.shape[1]), n, trees, active, work)
         eta, hard, soft = schedule.eta[step], schedule.hard[step], schedule.soft[step]
         loss += route_batch(trees, data, functions, work, rows)
         step_on_leaves_and_biases(trees, work, n, eta)
         shrink = 1 - 2 * eta * l2 / trees.b.shape[0]
         n_blocks = begin_step(trees, data, active, work, rows, eta, max(hard, soft))
-        step_on_blocks(0, n_blocks, n, trees, active, work, shrink, eta, hard, soft)
+        share_step(board, n_blocks, n, trees, active, work, shrink, eta, hard, soft)
         drop_dead(active, trees.W)
     return loss
 
@@ -112,14 +109,6 @@ def train_cells(trees, data, cells, functions, work, active, moments, schedule, 
             step_on_leaves_and_biases(trees, work, n, eta)
             threshold_groups(W, active.starts, 0, active.n_alive[0], hard, soft, active.kept)
             drop_dead(active, W)
-    return loss
-
-
-@part
-def middle_of_step(trees, data, functions, work, rows, eta):  # type: ignore[no-untyped-def]
-    """What lies between the two products with the data, for steps that no epoch drives; the loss."""
-    loss = route_batch(trees, data, functions, work, rows)
-    step_on_leaves_and_biases(trees, work, rows.shape[0], eta)
     return loss
 
 
