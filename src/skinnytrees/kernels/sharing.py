@@ -63,7 +63,7 @@ def share_step(board, n_blocks, n_rows, trees, active, work, shrink, eta, hard, 
     _share(board, n_blocks, n_rows, _STEP, shrink, eta, hard, soft, trees, active, work)
 
 
-@inner_kernel
+@part
 def _share(board, n_pieces, n_rows, product, shrink, eta, hard, soft, trees, active, work):  # type: ignore[no-untyped-def]
     board.product[0], board.product[1] = product, n_rows
     board.numbers[0], board.numbers[1], board.numbers[2], board.numbers[3] = shrink, eta, hard, soft
