@@ -3,11 +3,12 @@
 ``python -m benchmarks.against_torch``: milliseconds of a dense step in every case of ``speed.py`` (torch has no sparse rows
 there: the sparse case is dense for it), then whole fits with an annealed group l0 penalty, from all features down to few. Same
 data, start, batches and number of threads on both sides, both in one run, float32; of the steps the minimum of repeats. The
-port is measured as one writes it first, and tuned to what torch does fastest. Needs torch.
+port is measured as one writes it first, and tuned to what torch does fastest. Needs torch. ``--cases`` measures some only.
 """
 
 import argparse
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.penalties import GroupL0
 from skinnytrees.training import TrainingSettings, train
 
+ALL_CASES = {**CASES, **SPARSE_CASES}
 N_SIGNAL = 20
 # Found by trial: in case C the penalty is at its full strength after a tenth of the steps, and about 1 % of the features are
 # left; in A and B about as many as have a signal.
@@ -54,22 +56,23 @@ class Fit(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small cases, to try the program")
-    quick = parser.parse_args().quick
+    parser.add_argument("--cases", nargs="*", default=ALL_CASES, choices=ALL_CASES)
+    options = parser.parse_args()
     for n_threads in THREADS:
-        compare_steps(n_threads, quick)
-    for name in ANNEALED_FITS:
+        compare_steps(options.cases, n_threads, options.quick)
+    for name in sorted(ANNEALED_FITS.keys() & options.cases):
         for n_threads in THREADS:
-            compare_fits(name, n_threads, quick)
+            compare_fits(name, n_threads, options.quick)
 
 
 # ------------------------------------------------------------------------------------------------ dense steps
 
 
-def compare_steps(n_threads: int, quick: bool) -> None:
+def compare_steps(names: Iterable[str], n_threads: int, quick: bool) -> None:
     print(f"\na dense step, threads on all sides: {n_threads}")
     print(CASE_HEADER + "    ours ms   torch ms  torch/ours  tuned torch ms  tuned/ours")
-    for name, case in {**CASES, **SPARSE_CASES}.items():
-        case = case.quick() if quick else case
+    for name in names:
+        case = ALL_CASES[name].quick() if quick else ALL_CASES[name]
         ours = step_seconds(case, n_threads)
         plain, tuned = (torch_step_seconds(case, n_threads, tuned) for tuned in (False, True))
         print(f"{name} {case} {ours * 1e3:>10.3f} {plain * 1e3:>10.3f} {plain / ours:>11.2f} {tuned * 1e3:>15.3f}"

@@ -15,10 +15,9 @@ from skinnytrees.kernels.views import block_of, rows_of, top
 SAFETY = 1.001
 
 
-# Above this many multiplications, a product is cut into pieces that threads can share. The cut depends on the size alone,
-# so the last bits of a result do not depend on the number of threads.
-_WORTH_CUTTING = 1e7
-_PIECES = 4
+# From so many multiplications on, a product is cut into two pieces that threads can share, or into four. The cut depends on the
+# size alone, so the last bits of a result do not depend on the number of threads.
+_WORTH_TWO, _WORTH_FOUR = 1e7, 1e8
 
 
 @part
@@ -31,7 +30,8 @@ def gather_batch(trees, data, active, work, rows):  # type: ignore[no-untyped-de
 @part
 def count_pieces(n_rows, n_columns, n_splits):  # type: ignore[no-untyped-def]
     """Into how many pieces the product of the batch with W is cut."""
-    return _PIECES if float(n_rows) * n_columns * n_splits > _WORTH_CUTTING else 1
+    n_multiplications = float(n_rows) * n_columns * n_splits
+    return 4 if n_multiplications > _WORTH_FOUR else 2 if n_multiplications > _WORTH_TWO else 1
 
 
 @part
