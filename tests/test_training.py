@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from skinnytrees.activations import Sigmoid
 from skinnytrees.exceptions import DivergenceError
-from skinnytrees.kernels.state import Data
+from skinnytrees.kernels.sharing import close, look_for_pieces, make_board
+from skinnytrees.kernels.state import Data, make_active, make_workspace
 from skinnytrees.losses import SquaredError
 from skinnytrees.optimizers import SGD, Adam, OneCycle
 from skinnytrees.penalties import GroupL0
@@ -195,7 +196,12 @@ def test_result_does_not_depend_on_our_own_threads(n_threads):
         trees.W[:] *= np.linspace(0.1, 1, 400, dtype=np.float32)[:, None]
         data = random_data(SquaredError(), 600, 400, 1, rng, np.float32)
         settings = replace(
-            SETTINGS, n_epochs=20, batch_size=64, learning_rate=1e-3, penalty=GroupL0(9e4, rate=0.01), n_threads=n_threads
+            SETTINGS,
+            n_epochs=20,
+            batch_size=64,
+            learning_rate=1e-3,
+            penalty=GroupL0(9e4, rate=0.01),
+            n_threads=n_threads,
         )
         reports = train(trees, data, single_columns(400), settings, rng)
         return trees.flat, reports
@@ -204,6 +210,16 @@ def test_result_does_not_depend_on_our_own_threads(n_threads):
     np.testing.assert_array_equal(one, several)
     assert [report[:4] for report in reports] == [report[:4] for report in again]
     assert 0 < reports[-1].n_features < 400
+
+
+def test_helper_that_comes_late_finds_a_closed_board():
+    """It may have counted itself in after the last piece was taken: that must not open the board again."""
+    trees = random_trees(4, 1, np.random.default_rng(0))
+    work, active, board = make_workspace(trees, 5, 1), make_active(single_columns(4), 8, np.ones(4)), make_board()
+    assert look_for_pieces(board, trees, active, work), "an open board without pieces is looked at again"
+    close(board)
+    board.state[0] += 1
+    assert not look_for_pieces(board, trees, active, work)
 
 
 def test_fits_in_several_threads_share_one_limit_on_blas():

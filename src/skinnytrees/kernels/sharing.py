@@ -18,19 +18,21 @@ from skinnytrees.kernels.active_set import add_scores, step_on_blocks
 from skinnytrees.kernels.compilation import inner_kernel, kernel, part
 from skinnytrees.kernels.state import Active, Trees, Workspace
 
-# A ticket holds the number of pieces above, and below it the next piece that nobody has taken.
+# A ticket holds the number of pieces above, and below it the next piece that nobody has taken. Whoever takes one counts it up,
+# a late comer even beyond the last piece; so it says nothing else.
 _PIECES_FROM = 16
 _LOW_BITS = (1 << _PIECES_FROM) - 1
-_CLOSED = -1
+# Places of a board's state; the last stands in a cache line of its own.
+_TICKET, _CLOSED, _DONE = 0, 1, 8
 _SCORES, _STEP = 0, 1
 # About a millisecond of looking for work; then a helper lets others have the core for a moment.
 _LOOKS = 500_000
 
 
 class Board(NamedTuple):
-    """Where pieces are put up: ``state`` holds the ticket and, in a cache line of its own, how many pieces are done."""
+    """Where pieces are put up."""
 
-    state: NDArray[np.int64]
+    state: NDArray[np.int64]  # the ticket, whether the board is closed, and how many pieces are done
     product: NDArray[np.int64]  # which of the two, and of how many rows
     numbers: NDArray[np.float64]  # shrink, eta, hard and soft of a gradient step
 
@@ -42,7 +44,7 @@ def make_board() -> Board:
 
 def close(board: Board) -> None:
     """Send the helpers home."""
-    board.state[0] = _CLOSED
+    board.state[_CLOSED] = 1
 
 
 def help_until_closed(board: Board, trees: Trees, active: Active, work: Workspace, rest: Any) -> None:
@@ -67,10 +69,10 @@ def share_step(board, n_blocks, n_rows, trees, active, work, shrink, eta, hard, 
 def _share(board, n_pieces, n_rows, product, shrink, eta, hard, soft, trees, active, work):  # type: ignore[no-untyped-def]
     board.product[0], board.product[1] = product, n_rows
     board.numbers[0], board.numbers[1], board.numbers[2], board.numbers[3] = shrink, eta, hard, soft
-    _put(board.state, 8, 0)
-    _put(board.state, 0, n_pieces << _PIECES_FROM)
+    _put(board.state, _DONE, 0)
+    _put(board.state, _TICKET, n_pieces << _PIECES_FROM)
     _take_pieces(board, trees, active, work)
-    while _look(board.state, 8) < n_pieces:
+    while _look(board.state, _DONE) < n_pieces:
         pass
 
 
@@ -78,22 +80,19 @@ def _share(board, n_pieces, n_rows, product, shrink, eta, hard, soft, trees, act
 def look_for_pieces(board, trees, active, work):  # type: ignore[no-untyped-def]
     """Take what pieces there are; False once the board is closed, True after a while without work."""
     looks = 0
-    while looks < _LOOKS:
-        ticket = _look(board.state, 0)
-        if ticket == _CLOSED:
-            return False
-        if _is_taken(ticket):
+    while looks < _LOOKS and _look(board.state, _CLOSED) == 0:
+        if _is_taken(_look(board.state, _TICKET)):
             looks += 1
         else:
             looks = 0
             _take_pieces(board, trees, active, work)
-    return True
+    return looks == _LOOKS
 
 
 @inner_kernel
 def _take_pieces(board, trees, active, work):  # type: ignore[no-untyped-def]
-    while not _is_taken(_look(board.state, 0)):
-        ticket = _count(board.state, 0)
+    while not _is_taken(_look(board.state, _TICKET)):
+        ticket = _count(board.state, _TICKET)
         if _is_taken(ticket):
             return
         piece, n_pieces = ticket & _LOW_BITS, ticket >> _PIECES_FROM
@@ -105,7 +104,7 @@ def _take_pieces(board, trees, active, work):  # type: ignore[no-untyped-def]
             step_on_blocks(
                 piece, piece + 1, n_rows, trees, active, work, numbers[0], numbers[1], numbers[2], numbers[3]
             )
-        _count(board.state, 8)
+        _count(board.state, _DONE)
 
 
 @part
