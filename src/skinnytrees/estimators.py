@@ -16,6 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
+from skinnytrees import storage
 from skinnytrees.columns import ColumnGroups, find_columns
 from skinnytrees.encoding import Scaling, varying_features
 from skinnytrees.exceptions import refuse_unless
@@ -212,6 +213,25 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         entry = self.path_.find(n_features)
         smaller._adopt_model(self.path_.final if entry == self.path_.chosen else self.path_.models[entry])
         return smaller
+
+    def save(self, file: storage.File) -> None:
+        """Write the fitted estimator to a file that ``skinnytrees.load`` reads; there is no pickle inside.
+
+        Parameters
+        ----------
+        file : str, path or binary file
+            Where to; a file that is there already is replaced once the new one is whole.
+
+        Notes
+        -----
+        Everything is kept, the path included, but for ``callbacks`` and a random generator given as ``random_state``:
+        they come back as None. An object that is not of this library, such as a loss of your own, is refused.
+        """
+        check_is_fitted(self)
+        state = {name: value for name, value in vars(self).items() if name != "callbacks"}
+        if not isinstance(self.random_state, Integral | None):
+            state["random_state"] = None
+        storage.write(file, type(self).__name__, state)
 
     def _raw(self, X: Any) -> NDArray[np.float64]:
         """The ensemble's outputs; of X, only the selected columns are read."""
@@ -612,3 +632,38 @@ def _refuse_missing_target(estimator: Any, y: Any) -> None:
         y is not None,
         f"{type(estimator).__name__} requires y to be passed, but the target y is None. Pass the targets as y.",
     )
+
+
+_KINDS = {kind.__name__: kind for kind in (SkinnyTreesClassifier, SkinnyTreesRegressor)}
+
+
+def load(file: storage.File) -> SkinnyTreesClassifier | SkinnyTreesRegressor:
+    """Read an estimator that ``save`` has written.
+
+    Parameters
+    ----------
+    file : str, path or binary file
+        Where it is.
+
+    Returns
+    -------
+    SkinnyTreesClassifier or SkinnyTreesRegressor
+        Fitted, with all its sizes.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from sklearn.datasets import load_wine
+    >>> from skinnytrees import SkinnyTreesClassifier, load
+    >>> X, y = load_wine(return_X_y=True)
+    >>> file = BytesIO()  # or a path, such as "wine.skinny"
+    >>> SkinnyTreesClassifier(feature_budget=3, max_epochs=2, random_state=0).fit(X, y).save(file)
+    >>> _ = file.seek(0)
+    >>> load(file).n_features_selected_
+    3
+    """
+    kind, state = storage.read(file)
+    estimator = _KINDS[kind]()
+    for name, value in state.items():
+        setattr(estimator, name, value)
+    return estimator
