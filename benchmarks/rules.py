@@ -381,6 +381,7 @@ ALTERNATIVES = [
         "pruning", "as many epochs whatever goes", lambda: patch.object(path.Recipe, "after_losing", lambda recipe, _: recipe),
         where_it_prunes,
     ),
+    Alternative("pruning", "first epochs x 1.33", recipe("prune", n_epochs=times(4 / 3)), where_it_prunes),
     Alternative("pruning", "stage epochs x 0.5", recipe("prune_stage", n_epochs=times(0.5)), where_it_prunes),
     Alternative("pruning", "stage epochs x 2", recipe("prune_stage", n_epochs=times(2)), where_it_prunes),
     Alternative("final", "large only", few_rows_are(0), where_rows(below=1000)),
@@ -399,8 +400,16 @@ ALTERNATIVES = [
     Alternative("large final", "1 of 100 trees", recipe("grown", n_trees=100, n_copies=1)),
     Alternative("large final", "2 of 100 trees", recipe("grown", n_trees=100)),
     Alternative("large final", "4 of 25 trees", recipe("grown", n_trees=25, n_copies=4)),
-    Alternative("large final", "depth 3", recipe("grown", depth=3)),
-    Alternative("large final", "depth 5", recipe("grown", depth=5)),
+    Alternative(
+        "large final", "as with fewer rows", recipe("grown", n_trees=50, depth=4, learning_rate=0.04), where_rows(1000)
+    ),
+    Alternative(
+        "large final", "as with more rows", recipe("grown", n_trees=30, depth=5, learning_rate=0.08), where_rows(500, 1000)
+    ),
+    Alternative("large final", "one level less", recipe("grown", depth=lambda depth: depth - 1)),
+    Alternative("large final", "one level more", recipe("grown", depth=lambda depth: depth + 1)),
+    Alternative("large final", "rate x 0.5", recipe("grown", learning_rate=times(0.5))),
+    Alternative("large final", "rate x 2", recipe("grown", learning_rate=times(2.0))),
     Alternative("large final", "epochs x 0.5", recipe("grown", n_epochs=times(0.5))),
     Alternative("large final", "epochs x 2", recipe("grown", n_epochs=times(2))),
     Alternative("averaged final", "1 copy", recipe("averaged", n_copies=1), where_it_averages),

@@ -40,7 +40,8 @@ from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, 
 
 # Fewer training rows than this cannot tell a large ensemble's removal costs from noise: screening goes all the way.
 PRUNING_NEEDS_ROWS = 400
-# Below this, the mean of small final ensembles stands beside the large ones, and held-out rows choose.
+# Below this, the mean of small final ensembles stands beside the large ones, and held-out rows choose; from here on, large
+# ones have deeper trees and take longer steps.
 LARGE_IS_SAFE_FROM_ROWS = 1000
 # Up to so many columns a large ensemble takes full steps and little ridge, and up to so many it has all its trees.
 _FULL_STEPS_UP_TO = 16
@@ -118,7 +119,7 @@ class PathRules:
         """Large ensembles: free to bend, held back, and the mean of both. Which is best depends on the noise in the data."""
         many, share = _times_many(n_columns), min(1.0, _ALL_TREES_UP_TO / n_columns)
         grown = replace(self.grown, n_trees=max(_FEWEST_TREES, round(self.grown.n_trees * share)))
-        free = _override(replace(grown, learning_rate=max(0.01, 0.04 / many), l2=0.1), self.chosen)
+        free = _override(replace(grown, learning_rate=max(0.01, grown.learning_rate / many)), self.chosen)
         calm = _override(replace(grown, learning_rate=0.01, l2=min(10.0, many)), self.chosen)
         return ((free, calm), (free,), (calm,)) if free != calm else ((free,),)
 
@@ -142,9 +143,10 @@ def path_rules(n_rows: int, **chosen: Any) -> PathRules:
     falling: dict[str, Any] = {**sgd, "schedule": OneCycle(warm_up=0.1, start=0.3, end=0.05)}
     screen = Recipe(20, 2, 0.3, 0.1, epochs(10), **sgd)
     screen_stage = Recipe(20, 2, 0.3, 0.1, epochs(4) if many else 8, **falling)
-    prune = Recipe(50, 4, 0.03, ridge, epochs(20), **adam)
+    prune = Recipe(50, 4, 0.03, ridge, epochs(15), **adam)
     prune_stage = Recipe(50, 4, 0.01, ridge, epochs(5), **{**adam, "schedule": OneCycle(warm_up=0.1)})
-    grown = Recipe(50, 4, 0.04, 0.1, epochs(30), **adam, n_copies=2)
+    size_and_rate = (30, 5, 0.08) if n_rows >= LARGE_IS_SAFE_FROM_ROWS else (50, 4, 0.04)
+    grown = Recipe(*size_and_rate, 0.1, epochs(30), **adam, n_copies=2)
     averaged = _override(Recipe(20, 2, 0.6, 1.0, epochs(40), **falling, n_copies=4), chosen)
     prune_from = max(PRUNING_STARTS_AT, n_rows // ROWS_A_PRUNED_GROUP) if many else 0
     return PathRules(screen, screen_stage, prune, prune_stage, prune_from, grown, averaged, chosen)
