@@ -1,6 +1,6 @@
 """One fit on scikit-learn's breast cancer data: which few measurements are enough, and how good is the model on them?
 
-Run with ``make demo``. Writes a picture of the path and the table behind it to ``output/demo``.
+Run with ``make demo``. Writes a picture of the path, the table behind it and the model to ``output/demo``.
 """
 
 import csv
@@ -50,7 +50,9 @@ def main() -> None:
             model.path_.n_features, model.path_.val_score, model.path_.val_score_se, model.path_.supports, strict=True
         ):
             table.writerow([size, f"{score:.4f}", f"{error:.4f}", "; ".join(data.feature_names[support])])
+    model.save(OUTPUT / "model.skinny")
     print(f"\nThe whole path: {OUTPUT / 'path.png'} and {OUTPUT / 'path.csv'}")
+    print(f"The model: {OUTPUT / 'model.skinny'}, which skinnytrees.load reads")
 
 
 if __name__ == "__main__":
