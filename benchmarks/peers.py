@@ -24,9 +24,14 @@ NAMES = ("rf", "xgb", "lgbm", "cat", "lassonet")
 START_UP = 15
 
 
+def probabilities(model: Any, X: Any) -> np.ndarray:
+    """In double precision: scikit-learn wants rows that sum to one."""
+    P = model.predict_proba(X).astype(float)
+    return P / P.sum(axis=1, keepdims=True)
+
+
 def test_auc(model: Any, X: Any, y: np.ndarray) -> float:
-    P = model.predict_proba(X)
-    P = P / P.sum(axis=1, keepdims=True)
+    P = probabilities(model, X)
     return 100 * (roc_auc_score(y, P[:, 1]) if P.shape[1] == 2 else roc_auc_score(y, P, multi_class="ovo"))
 
 
