@@ -6,6 +6,7 @@ import importlib.util
 import io
 import pickle
 import sys
+import tracemalloc
 from dataclasses import dataclass
 
 import joblib
@@ -799,3 +800,23 @@ def test_path_without_held_out_rows_takes_the_largest_size_of_the_budget():
     model = classifier("path", validation_fraction=None).fit(*wine())
     assert model.n_features_selected_ == 4
     assert np.isnan(model.path_.val_score).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("validation_fraction", [None, 0.2])
+def test_penalised_fit_copies_a_dense_table_once_in_single_precision(dtype, validation_fraction):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((4000, 500)).astype(dtype), rng.integers(0, 2, 4000)
+    model = SkinnyTreesClassifier(
+        penalty=GroupL0(1e-3), validation_fraction=validation_fraction, n_estimators=2, max_depth=1, max_epochs=1
+    )
+    model.fit(X[:50], y[:50])  # compiles
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Validation looks at its rows once more, in the columns that are in use.
+    copies = 1 if validation_fraction is None else 1 + validation_fraction
+    assert peak < (copies + 0.5) * 4 * X.size

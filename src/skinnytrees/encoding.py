@@ -204,7 +204,7 @@ def varying_features(X: Any) -> NDArray[np.bool_]:
     if sparse.issparse(X):
         top, low = X.max(axis=0), X.min(axis=0)
         return np.asarray(top.toarray() != low.toarray()).ravel()
-    first = X[0]
+    first = X[:1]
     varies = np.zeros(X.shape[1], dtype=bool)
     for start in range(0, len(X), _ROWS_AT_ONCE):
         rows = X[start : start + _ROWS_AT_ONCE]
@@ -234,7 +234,8 @@ def _levels(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _column(X: Any, k: int) -> NDArray[np.float64]:
-    return np.asarray(X[:, [k]].toarray()).ravel() if sparse.issparse(X) else np.asarray(X[:, k], dtype=np.float64)
+    column = X[:, np.array([k])]
+    return np.asarray(column.toarray() if sparse.issparse(X) else column, dtype=np.float64).ravel()
 
 
 def _pieces(values: NDArray[Any], weight: NDArray[Any]) -> Iterator[tuple[NDArray[np.float64], NDArray[Any]]]:

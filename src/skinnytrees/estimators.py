@@ -67,7 +67,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
             training, held_out = rows, self._read_rows(X_val, y_val, sample_weight_val, reset=False)
         self.__dict__.pop("path_", None)  # of an earlier fit
         if isinstance(self.penalty, str):
-            everything = rows if X_val is None or held_out is None else training.join(held_out)
+            everything = training.join(held_out) if X_val is not None and held_out is not None and self.refit else rows
             self._fit_path(everything, training, held_out, self._folds(given, rows), rng)
         else:
             problem = self._problem(training, self._column_groups())

@@ -8,6 +8,56 @@ from scipy import sparse
 
 # Columns read to put rows in order; rows that agree in all of them are compared in full.
 _KEY_COLUMNS = 64
+# Rows whose keys are made at once: bounds the memory.
+_KEYS_AT_ONCE = 1024
+
+
+class PickedRows:
+    """Some rows of a dense table, and some of its columns, of which only pieces that are read become copies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.rows import PickedRows
+    >>> picked = PickedRows(np.arange(8.0).reshape(4, 2), np.array([3, 0]))
+    >>> picked[:1].tolist(), picked[:, np.array([1])].shape
+    ([[6.0, 7.0]], (2, 1))
+    """
+
+    def __init__(self, table: NDArray[Any], rows: NDArray[np.intp], columns: NDArray[np.intp] | None = None) -> None:
+        self.table, self.rows, self.columns = table, rows, columns
+        self.shape = len(rows), table.shape[1] if columns is None else len(columns)
+        self.dtype = table.dtype
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, key: Any) -> Any:
+        """A piece of the rows as an array; ``[:, columns]`` picks columns and copies nothing."""
+        if isinstance(key, tuple):
+            every, columns = key
+            assert every == slice(None)
+            return PickedRows(self.table, self.rows, columns if self.columns is None else self.columns[columns])
+        rows = self.rows[key]
+        if self.columns is None:
+            return self.table[rows]
+        if 2 * len(self.columns) < self.table.shape[1]:  # the columns between them are not read
+            return self.table[np.ix_(rows, self.columns)]
+        return self.table[rows][:, self.columns]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype=dtype)
+
+    def take(self, rows: NDArray[np.intp]) -> "PickedRows":
+        """Some of the rows."""
+        return PickedRows(self.table, self.rows[rows], self.columns)
+
+
+def pick_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of a table; of a dense one nothing is copied."""
+    if sparse.issparse(X):
+        return X[rows]
+    return X.take(rows) if isinstance(X, PickedRows) else PickedRows(X, rows)
 
 
 class Rows(NamedTuple):
@@ -19,7 +69,7 @@ class Rows(NamedTuple):
 
     def take(self, rows: NDArray[np.intp]) -> "Rows":
         """Some of the rows."""
-        return Rows(self.X[rows], self.Y[rows], self.weight[rows])
+        return Rows(pick_rows(self.X, rows), self.Y[rows], self.weight[rows])
 
     def join(self, other: "Rows") -> "Rows":
         """These rows and others."""
@@ -42,12 +92,13 @@ def merge_rows(rows: Rows) -> Rows:
     >>> import numpy as np
     >>> from skinnytrees.rows import Rows, merge_rows
     >>> merged = merge_rows(Rows(np.array([[1.0], [2.0], [1.0]]), np.zeros((3, 1)), np.ones(3)))
-    >>> sorted(zip(merged.X[:, 0].tolist(), merged.weight.tolist()))
+    >>> sorted(zip(merged.X[:][:, 0].tolist(), merged.weight.tolist()))
     [(1.0, 2.0), (2.0, 1.0)]
     """
     X, Y, weight = rows
     used = np.flatnonzero(weight > 0)
-    quick = _row_keys(X[used][:, :: max(1, X.shape[1] // _KEY_COLUMNS)]) ^ _row_keys(Y[used])
+    some_columns = np.arange(0, X.shape[1], max(1, X.shape[1] // _KEY_COLUMNS))
+    quick = _row_keys(pick_rows(X[:, some_columns], used)) ^ _row_keys(Y[used])
     order = np.argsort(quick, kind="stable")
     used, quick = used[order], quick[order]
     next_is_tied = quick[1:] == quick[:-1]
@@ -61,7 +112,7 @@ def merge_rows(rows: Rows) -> Rows:
     tied = np.flatnonzero((quick[1:] == quick[:-1]) & (full[1:] == full[:-1]))
     same = _rows_equal(X, used[tied], used[tied + 1]) & _rows_equal(Y, used[tied], used[tied + 1])
     starts = np.delete(np.arange(len(used)), tied[same] + 1)
-    return Rows(X[used[starts]], Y[used[starts]], np.add.reduceat(weight[used], starts))
+    return Rows(pick_rows(X, used[starts]), Y[used[starts]], np.add.reduceat(weight[used], starts))
 
 
 def _row_keys(values: Any) -> NDArray[np.uint64]:
@@ -74,7 +125,10 @@ def _row_keys(values: Any) -> NDArray[np.uint64]:
         running = np.append(np.uint64(0), np.cumsum(products, dtype=np.uint64))
         keys = running[values.indptr[1:]] - running[values.indptr[:-1]]
     else:
-        keys = (_mixed_bits(values) * multipliers).sum(axis=1, dtype=np.uint64)
+        keys = np.empty(len(values), dtype=np.uint64)
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            piece = slice(start, start + _KEYS_AT_ONCE)
+            keys[piece] = (_mixed_bits(values[piece]) * multipliers).sum(axis=1, dtype=np.uint64)
     return keys ^ (keys >> np.uint64(29))
 
 
