@@ -159,6 +159,18 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
             load(file)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing here")
+    storage.write(file, "SkinnyTreesRanker", {})
+    with pytest.raises(ValueError, match="'SkinnyTreesRanker', which is none of"):
+        load(file)
+
+
+def test_a_description_that_asks_for_another_class_is_refused(tmp_path):
+    stranger = {"is": "Popen", "fields": {"args": "true"}}
+    text = json.dumps({"format": 1, "kind": "SkinnyTreesClassifier", "state": {"penalty": stranger}})
+    with (tmp_path / "model").open("wb") as stream:
+        np.savez(stream, description=np.array(text))
+    with pytest.raises(ValueError, match="not a whole skinnytrees model file"):
+        load(tmp_path / "model")
 
 
 def test_a_file_of_a_newer_format_asks_for_an_upgrade(tmp_path, monkeypatch):

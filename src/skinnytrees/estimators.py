@@ -663,6 +663,9 @@ def load(file: storage.File) -> SkinnyTreesClassifier | SkinnyTreesRegressor:
     3
     """
     kind, state = storage.read(file)
+    refuse_unless(
+        kind in _KINDS, f"{file} holds a {kind!r}, which is none of {sorted(_KINDS)}. Upgrade skinnytrees to read it."
+    )
     estimator = _KINDS[kind]()
     for name, value in state.items():
         setattr(estimator, name, value)

@@ -55,17 +55,24 @@ def write(file: File, kind: str, state: dict[str, Any]) -> None:
 
 def read(file: File) -> tuple[str, dict[str, Any]]:
     """Kind and attributes of what was written."""
-    try:
+    with _refuse_damage(file):
         with _open_to_read(file) as stream, np.load(stream, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         description = json.loads(str(arrays[_DESCRIPTION]))
         is_known = description["format"] <= FORMAT
+    refuse_unless(is_known, f"{file} was written by a newer version of skinnytrees. Upgrade skinnytrees to read it.")
+    with _refuse_damage(file):
+        return description["kind"], {name: _make(value, arrays) for name, value in description["state"].items()}
+
+
+@contextlib.contextmanager
+def _refuse_damage(file: File) -> Iterator[None]:
+    try:
+        yield
     except (KeyError, TypeError, AttributeError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"{file} is not a whole skinnytrees model file ({error}). Use a file that save() has written."
         ) from error
-    refuse_unless(is_known, f"{file} was written by a newer version of skinnytrees. Upgrade skinnytrees to read it.")
-    return description["kind"], {name: _make(value, arrays) for name, value in description["state"].items()}
 
 
 def _open_to_read(file: File) -> contextlib.AbstractContextManager[IO[bytes]]:
