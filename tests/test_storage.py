@@ -141,6 +141,29 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_beside_it(tmp_path, monke
     assert (tmp_path / "model").read_bytes() == before
 
 
+def test_places_that_are_no_file_are_refused_and_nothing_is_left_there(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    model = SkinnyTreesClassifier(3, **FEW).fit(X[:80], y[:80])
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"is a folder\. Name a file in it"):
+        model.save(tmp_path / "folder")
+    with pytest.raises(FileNotFoundError, match="There is no folder"):
+        model.save(tmp_path / "nowhere" / "model")
+    with pytest.raises(TypeError, match="neither a path nor a binary file"):
+        model.save(None)
+    with pytest.raises(TypeError, match="neither a path nor a binary file"):
+        load(3)
+    assert [file.name for file in tmp_path.rglob("*")] == ["folder"]
+
+
+def test_categories_that_cannot_be_written_are_named(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X["bin"] = pd.cut(X["mean radius"], 3)
+    model = SkinnyTreesClassifier(3, always_select=["bin"], **FEW).fit(X[:80], y[:80])
+    with pytest.raises(TypeError, match=r"vocabulary holds Interval.*Convert it before fit"):
+        model.save(tmp_path / "model")
+
+
 def test_an_unfitted_estimator_has_nothing_to_save(tmp_path):
     with pytest.raises(NotFittedError):
         SkinnyTreesClassifier().save(tmp_path / "model")

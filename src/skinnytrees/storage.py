@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -45,8 +44,10 @@ File = str | os.PathLike[str] | IO[bytes]
 
 def write(file: File, kind: str, state: dict[str, Any]) -> None:
     """Write the attributes of an object of this kind; a file that was there before is replaced as a whole or not at all."""
+    if not isinstance(file, str | os.PathLike) and not hasattr(file, "write"):
+        raise TypeError(f"file={file!r} is neither a path nor a binary file. Use a name such as 'model.skinny'.")
     arrays: dict[str, Any] = {}
-    described = {name: _describe(value, name, arrays) for name, value in state.items()}
+    described = {name: _describe(value, name.strip("_"), arrays) for name, value in state.items()}
     text = json.dumps({"format": FORMAT, "kind": kind, "state": described})
     arrays[_DESCRIPTION] = np.array(text)
     with _open_to_replace(file) as stream:
@@ -55,6 +56,8 @@ def write(file: File, kind: str, state: dict[str, Any]) -> None:
 
 def read(file: File) -> tuple[str, dict[str, Any]]:
     """Kind and attributes of what was written."""
+    if not isinstance(file, str | os.PathLike) and not hasattr(file, "read"):
+        raise TypeError(f"file={file!r} is neither a path nor a binary file. Use the name that was given to save().")
     with _refuse_damage(file):
         with _open_to_read(file) as stream, np.load(stream, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -86,20 +89,17 @@ def _open_to_replace(file: File) -> Iterator[IO[bytes]]:
         yield file
         return
     path = Path(file)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as stream:
-        try:
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder. Name a file in it, such as {path / 'model.skinny'}.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent}. Make it first, or name a file elsewhere.")
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with unfinished.open("wb") as stream:
             yield stream
-        except BaseException:
-            os.unlink(stream.name)
-            raise
-    os.chmod(stream.name, 0o666 & ~_umask())  # temporary files are made for their owner alone
-    os.replace(stream.name, path)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _describe(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
@@ -119,7 +119,7 @@ def _describe(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
         return {"is": "objects", "shape": list(value.shape), "items": parts(value.ravel())}
     if isinstance(value, Trees):
         return {"is": "Trees", "fields": dict(zip("WbO", parts(value[1:]), strict=True))}
-    if type(value).__name__ in _SEQUENCES and type(value) is _SEQUENCES[type(value).__name__]:
+    if type(value) in _SEQUENCES.values():
         return {"is": type(value).__name__, "items": parts(value)}
     if _is_series(value):
         value = dict(zip(value.index.tolist(), value.tolist(), strict=True))

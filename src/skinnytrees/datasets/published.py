@@ -66,7 +66,7 @@ def available() -> list[str]:
 
 
 def load(name: str, seed: int = _SEED) -> PublishedData:
-    """Read a data set, split 64/16/20 (or officially) with the authors' seed, and z-score it on its training rows.
+    """Read a data set, split it 64/16/20 (or officially), and z-score it on its training rows.
 
     Parameters
     ----------
