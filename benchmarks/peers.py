@@ -59,8 +59,12 @@ def fit(name: str, data: PublishedData, columns: np.ndarray | None = None) -> An
 
 def auc_on(name: str, data: PublishedData, columns: np.ndarray) -> float:
     """Test AUC of a peer fitted on these columns."""
+    return test_auc(fit(name, data, columns), test_rows(data, columns), data.y_test)
+
+
+def test_rows(data: PublishedData, columns: np.ndarray) -> Any:
     X = data.X_test[:, columns]
-    return test_auc(fit(name, data, columns), sparse.csr_matrix(X) if sparse.issparse(X) else X, data.y_test)
+    return sparse.csr_matrix(X) if sparse.issparse(X) else X
 
 
 def by_importance(name: str, data: PublishedData) -> np.ndarray:

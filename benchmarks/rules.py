@@ -7,7 +7,6 @@ where it stopped. After a change of the package, remove the file.
 """
 
 import argparse
-import csv
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -24,6 +23,7 @@ from scipy import sparse
 from sklearn import datasets
 from sklearn.metrics import log_loss, mean_squared_error, r2_score, roc_auc_score
 
+from benchmarks.result_files import append_row, read_rows
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, elimination, encoding, estimators, fitting, path
 from skinnytrees.optimizers import Constant
 
@@ -490,7 +490,7 @@ def size_of(data_set: DataSet, X: Any) -> Size:
 
 def run(seeds: dict[str, range], rules: list[str]) -> None:
     """Fit what is not yet in the file; a data set's default and alternatives together, so that the machine is the same."""
-    done = {(row["set"], row["seed"], row["rule"], row["alternative"]) for row in read_results()}
+    done = {(row["set"], row["seed"], row["rule"], row["alternative"]) for row in read_rows(RESULTS)}
     for name in seeds:
         for seed in seeds[name]:
             split = SETS[name].split(seed)
@@ -503,28 +503,8 @@ def run(seeds: dict[str, range], rules: list[str]) -> None:
                 with one.change(), walk.shared() if one.rule in AFTER_THE_WALK else nullcontext():
                     result = measure(split, SETS[name].budget, seed)
                 result["seconds"] += walk.seconds_saved - saved_before
-                append_result({**key, **result})
+                append_row(RESULTS, {**key, **result})
         print(f"{name}: done", flush=True)
-
-
-def append_result(row: dict[str, Any]) -> None:
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not RESULTS.exists()
-    with RESULTS.open("a", newline="") as file:
-        table = csv.DictWriter(file, row.keys())
-        if is_new:
-            table.writeheader()
-        table.writerow(row)
-
-
-def read_results() -> list[dict[str, Any]]:
-    if not RESULTS.exists():
-        return []
-    numbers: dict[str, Callable[[str], Any]] = {
-        "seed": int, "loss": float, "score": float, "columns": int, "seconds": float,
-    }  # fmt: skip
-    with RESULTS.open(newline="") as file:
-        return [{name: numbers.get(name, str)(text) for name, text in row.items()} for row in csv.DictReader(file)]
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------------
@@ -587,7 +567,7 @@ def main() -> None:
     options = parser.parse_args()
     seeds = {name: SETS[name].seeds(options.seeds, options.first_seed) for name in options.sets}
     run(seeds, options.rules)
-    results = [row for row in read_results() if row["seed"] in seeds.get(row["set"], ())]
+    results = [row for row in read_rows(RESULTS) if row["seed"] in seeds.get(row["set"], ())]
     print_sets(results, options.sets)
     print_rules(results, options.rules)
 
