@@ -14,7 +14,7 @@ from skinnytrees.kernels.prox import threshold_group
 from skinnytrees.kernels.state import Data, make_active, make_workspace, view_trees
 from skinnytrees.optimizers import SCHEDULES, Constant, OneCycle
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty, hard_threshold, soft_threshold
-from skinnytrees.rows import PickedRows, Rows, merge_rows, split_rows
+from skinnytrees.rows import Rows, merge_rows, split_rows
 
 # ------------------------------------------------------------------------------------------------ proximal operators
 
@@ -262,16 +262,3 @@ def test_stratified_split_takes_its_share_of_every_class_and_leaves_it_a_trainin
 def test_split_holds_out_different_rows_for_different_seeds():
     first, second = (set(split_rows(100, 0.2, np.random.default_rng(seed))[1]) for seed in (0, 1))
     assert first != second
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 12))
-def test_picked_rows_are_the_rows_and_columns_that_indexing_gives(seed, n_columns):
-    rng = np.random.default_rng(seed)
-    table = rng.standard_normal((20, 12))
-    rows, again = rng.integers(0, 20, 15), rng.integers(0, 15, 6)
-    columns = rng.integers(0, 12, n_columns)
-    picked = PickedRows(table, rows)[:, columns]
-    assert picked.shape == (15, n_columns)
-    np.testing.assert_array_equal(picked[3:9], table[rows][:, columns][3:9])
-    np.testing.assert_array_equal(np.asarray(picked.take(again)), table[rows][again][:, columns])
-    np.testing.assert_array_equal(picked[:, np.array([0])][:], table[rows][:, columns[:1]])

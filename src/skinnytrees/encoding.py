@@ -16,9 +16,8 @@ from sklearn.utils import assert_all_finite
 from skinnytrees.columns import FeatureGroups
 from skinnytrees.kernels.encoding import encode_rows
 from skinnytrees.kernels.state import select_runs
+from skinnytrees.table_views import PickedRows, pieces, view
 
-# Rows handled at once, so that no second copy of the table is made.
-_ROWS_AT_ONCE = 256
 # Values worked on at once: with their copy in single precision they fill a second-level cache. Not fewer rows than these,
 # because each run reads all weights of the ensemble.
 _VALUES_AT_ONCE = 2**15
@@ -169,15 +168,35 @@ class Encoder:
             np.clip(scaled.data, -self.farthest, self.farthest, out=scaled.data)
             return scaled
         design = np.empty((X.shape[0], len(self.feature)), dtype=np.float32)
+        is_sparse = sparse.issparse(X)
+        picked = X if is_sparse else view(X)[:, self.feature]
         for rows in cached_pieces(*design.shape):
-            values = X[rows][:, self.feature]
-            values = np.ascontiguousarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64)
+            values = X[rows][:, self.feature] if is_sparse else picked[rows]
+            values = np.ascontiguousarray(values.toarray() if is_sparse else values, dtype=np.float64)
             n_infinite = encode_rows(
                 values, self.mean, self.scale, self.level, self.is_indicator, self.is_level, self.farthest, design[rows]
             )
             if n_infinite > 0:
                 assert_all_finite(values, allow_nan=True, input_name="X")
         return design
+
+    def training_design(self, X: Any) -> Any:
+        """Design rows to train on: the table's own, not copied, where encoding would change nothing."""
+        if self._changes_nothing(X):
+            return view(X)
+        design = self.encode(X)
+        return design if sparse.issparse(design) else PickedRows(design)
+
+    def _changes_nothing(self, X: Any) -> bool:
+        """Whether kernels can read a table as it stands."""
+        X = view(X)
+        if not isinstance(X, PickedRows) or X.columns is not None or X.dtype != np.float32 or not X.table.flags.carray:
+            return False
+        is_changed = self.is_indicator | self.is_level | (self.mean != 0) | (self.scale != 1)
+        if is_changed.any() or not np.array_equal(self.feature, np.arange(X.shape[1])):
+            return False
+        # Written so that a missing value is not within the limits.
+        return all(np.all(np.abs(X[rows]) <= self.farthest) for rows in pieces(*X.shape))
 
     def encode_dense(self, X: Any) -> NDArray[np.float32]:
         """Design rows, row-major also for a sparse table."""
@@ -206,8 +225,8 @@ def varying_features(X: Any) -> NDArray[np.bool_]:
         return np.asarray(top.toarray() != low.toarray()).ravel()
     first = X[:1]
     varies = np.zeros(X.shape[1], dtype=bool)
-    for start in range(0, len(X), _ROWS_AT_ONCE):
-        rows = X[start : start + _ROWS_AT_ONCE]
+    for piece in pieces(*X.shape):
+        rows = X[piece]
         varies |= np.any((rows != first) & ~(np.isnan(rows) & np.isnan(first)), axis=0)
     return varies
 
@@ -221,8 +240,8 @@ def _nonzero_size(values: Any) -> NDArray[np.float64]:
 
 def _count_missing(X: NDArray[Any]) -> NDArray[np.intp]:
     count = np.zeros(X.shape[1], dtype=np.intp)
-    for start in range(0, len(X), _ROWS_AT_ONCE):
-        count += np.isnan(X[start : start + _ROWS_AT_ONCE]).sum(axis=0)
+    for rows in pieces(*X.shape):
+        count += np.isnan(X[rows]).sum(axis=0)
     return count
 
 
@@ -239,6 +258,5 @@ def _column(X: Any, k: int) -> NDArray[np.float64]:
 
 
 def _pieces(values: NDArray[Any], weight: NDArray[Any]) -> Iterator[tuple[NDArray[np.float64], NDArray[Any]]]:
-    for start in range(0, len(values), _ROWS_AT_ONCE):
-        stop = start + _ROWS_AT_ONCE
-        yield values[start:stop].astype(np.float64), weight[start:stop]
+    for rows in pieces(*values.shape):
+        yield values[rows].astype(np.float64), weight[rows]

@@ -434,4 +434,4 @@ def _as_model(problem: Problem, encoder: Encoder, target: TargetScale, trees: Tr
 def _as_data(rows: Rows, encoder: Encoder, target: TargetScale) -> Data:
     Y = ((rows.Y - target.shift) / target.scale).astype(np.float32)
     weight = (rows.weight / rows.weight.mean()).astype(np.float32)
-    return Data(encoder.encode(rows.X), np.ascontiguousarray(Y), weight)
+    return Data(encoder.training_design(rows.X), np.ascontiguousarray(Y), weight)

@@ -34,7 +34,8 @@ from skinnytrees.kernels.state import (
 )
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
-from skinnytrees.runs import split_gradients
+from skinnytrees.runs import split_gradients, transposed_product
+from skinnytrees.table_views import PickedRows
 from skinnytrees.threads import side_by_side
 from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, run_epochs
 
@@ -306,7 +307,9 @@ def swap(
         )
 
     def pull_on(point: PathPoint) -> NDArray[np.float64]:
-        return group_norms(data.X.T @ split_gradients(point.trees, rows_of(point), trainer.functions), groups)
+        return group_norms(
+            transposed_product(data.X, split_gradients(point.trees, rows_of(point), trainer.functions)), groups
+        )
 
     n_exchanged = max(1, len(point.groups) // 4)
     point = measured(point)
@@ -447,10 +450,13 @@ def average(copies: list[Trees]) -> Trees:
 
 
 def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
-    """Some columns; sparse data becomes dense when its columns are no more than its rows and memory allows."""
+    """Some columns, of a view as a copy where they are few.
+
+    Sparse data becomes dense when its columns are no more than its rows and memory allows.
+    """
     X = X if len(columns) == X.shape[1] else X[:, columns]
     if not sparse.issparse(X):
-        return np.ascontiguousarray(X)
+        return X.copied_if_small() if isinstance(X, PickedRows) else np.ascontiguousarray(X)
     fits = X.shape[1] <= X.shape[0] and X.shape[0] * X.shape[1] <= _MOST_DENSE_CELLS
     return np.ascontiguousarray(X.toarray()) if fits else X.tocsr()
 

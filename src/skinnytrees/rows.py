@@ -6,58 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from skinnytrees.table_views import StackedRows, pick_rows
+
 # Columns read to put rows in order; rows that agree in all of them are compared in full.
 _KEY_COLUMNS = 64
 # Rows whose keys are made at once: bounds the memory.
 _KEYS_AT_ONCE = 1024
-
-
-class PickedRows:
-    """Some rows of a dense table, and some of its columns, of which only pieces that are read become copies.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skinnytrees.rows import PickedRows
-    >>> picked = PickedRows(np.arange(8.0).reshape(4, 2), np.array([3, 0]))
-    >>> picked[:1].tolist(), picked[:, np.array([1])].shape
-    ([[6.0, 7.0]], (2, 1))
-    """
-
-    def __init__(self, table: NDArray[Any], rows: NDArray[np.intp], columns: NDArray[np.intp] | None = None) -> None:
-        self.table, self.rows, self.columns = table, rows, columns
-        self.shape = len(rows), table.shape[1] if columns is None else len(columns)
-        self.dtype = table.dtype
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, key: Any) -> Any:
-        """A piece of the rows as an array; ``[:, columns]`` picks columns and copies nothing."""
-        if isinstance(key, tuple):
-            every, columns = key
-            assert every == slice(None)
-            return PickedRows(self.table, self.rows, columns if self.columns is None else self.columns[columns])
-        rows = self.rows[key]
-        if self.columns is None:
-            return self.table[rows]
-        if 2 * len(self.columns) < self.table.shape[1]:  # the columns between them are not read
-            return self.table[np.ix_(rows, self.columns)]
-        return self.table[rows][:, self.columns]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self[:], dtype=dtype)
-
-    def take(self, rows: NDArray[np.intp]) -> "PickedRows":
-        """Some of the rows."""
-        return PickedRows(self.table, self.rows[rows], self.columns)
-
-
-def pick_rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of a table; of a dense one nothing is copied."""
-    if sparse.issparse(X):
-        return X[rows]
-    return X.take(rows) if isinstance(X, PickedRows) else PickedRows(X, rows)
 
 
 class Rows(NamedTuple):
@@ -72,12 +26,9 @@ class Rows(NamedTuple):
         return Rows(pick_rows(self.X, rows), self.Y[rows], self.weight[rows])
 
     def join(self, other: "Rows") -> "Rows":
-        """These rows and others."""
-        X = (
-            sparse.vstack([self.X, other.X], format="csr")
-            if sparse.issparse(self.X)
-            else np.concatenate([self.X, other.X])
-        )
+        """These rows and others; of dense ones nothing is copied."""
+        is_sparse = sparse.issparse(self.X)
+        X = sparse.vstack([self.X, other.X], format="csr") if is_sparse else StackedRows((self.X, other.X))
         return Rows(X, np.concatenate([self.Y, other.Y]), np.concatenate([self.weight, other.weight]))
 
 

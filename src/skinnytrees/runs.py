@@ -27,9 +27,11 @@ from skinnytrees.kernels.state import (
     no_samples,
     view_trees,
 )
+from skinnytrees.table_views import PickedRows, pieces, view
 
 # The matrix of all products between rows is worth its time and memory up to this many rows.
 _SAMPLE_SPACE_ROWS = 5000
+_GRAM_BANDS = 8
 # Groups that come and go are trained in sample space from this many columns a row on: norms have to be formed at times.
 _WIDE = 2
 
@@ -71,11 +73,41 @@ class Task(NamedTuple):
     n_threads: int = 1
 
 
+class InPlace(NamedTuple):
+    """Data as kernels read it: tables where they stand, targets and weights at the places of their rows.
+
+    ``rows`` are the rows to train on, or None for all; ``columns`` those of X to read, or none for all.
+    """
+
+    data: Data
+    rows: NDArray[np.intp] | None
+    columns: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, data: Data) -> "InPlace":
+        """Look through a view."""
+        X: Any = data.X
+        if not isinstance(X, PickedRows):
+            return cls(data, None, np.zeros(0, dtype=np.intp))
+        columns = np.zeros(0, dtype=np.intp) if X.columns is None else np.ascontiguousarray(X.columns, dtype=np.intp)
+        if X.rows is None:
+            return cls(data._replace(X=X.table), None, columns)
+        Y = np.zeros((len(X.table), data.Y.shape[1]), dtype=data.Y.dtype)
+        weight = np.zeros(len(X.table), dtype=data.weight.dtype)
+        Y[X.rows], weight[X.rows] = data.Y, data.weight
+        return cls(Data(X.table, Y, weight), X.rows, columns)
+
+    def places(self, order: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where in the table the rows of this order stand."""
+        return order if self.rows is None else self.rows[order]
+
+
 class FixedRun:
     """Training at a fixed support, on dense data."""
 
     def __init__(self, task: Task) -> None:
         self.task, self.trees, self.call = task, task.trees, SameTypes()
+        self.in_place = InPlace.of(task.data)
         self.n_groups = len(task.offsets) - 1
         self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], task.data.X.shape[1])
         self.samples, self.moments = no_samples(task.trees.flat.dtype), no_moments(task.trees)
@@ -87,8 +119,8 @@ class FixedRun:
     def measured_epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> "Movement":
         """One pass over the rows, and how far it may have moved the weights; that is known in sample space only."""
         found = self.call(
-            train_epoch, self.trees, self.task.data, self.task.functions, self.work, self.samples, self.moments, schedule,
-            order, self.task.batch_size, self.task.l2,
+            train_epoch, self.trees, self.in_place.data, self.in_place.columns, self.task.functions, self.work, self.samples,
+            self.moments, schedule, self.in_place.places(order), self.task.batch_size, self.task.l2,
         )  # fmt: skip
         return Movement(*found)
 
@@ -145,6 +177,8 @@ class ActiveRun:
         self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], self._columns_gathered(X))
         sizes = largest_column_norms(X, task.batch_size)
         self.active, self.board = make_active(task.offsets, task.trees.W.strides[0], sizes), make_board()
+        self.in_place = InPlace.of(task.data)
+        assert len(self.in_place.columns) == 0  # the kernel picks columns of its own
 
     @staticmethod
     def _columns_gathered(X: Any) -> int:
@@ -158,8 +192,8 @@ class ActiveRun:
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""
         loss = self.call(
-            train_active, self.trees, self.task.data, self.task.functions, self.work, self.active, self.board, schedule,
-            order, self.task.batch_size, self.task.l2,
+            train_active, self.trees, self.in_place.data, self.task.functions, self.work, self.active, self.board, schedule,
+            self.in_place.places(order), self.task.batch_size, self.task.l2,
         )  # fmt: skip
         return float(loss)
 
@@ -362,20 +396,43 @@ def split_gradients(trees: Trees, data: Data, functions: Functions) -> NDArray[A
 
 def form_weights(W: NDArray[Any], shrinkage: float, X: Any, A: NDArray[Any]) -> NDArray[Any]:
     """What W has become in sample space: shrinkage W + X'A."""
-    formed: NDArray[Any] = X.T @ A
+    formed = transposed_product(X, A)
     formed += W.dtype.type(shrinkage) * W
     return formed
+
+
+def transposed_product(X: Any, A: NDArray[Any]) -> NDArray[Any]:
+    """X'A, dense."""
+    if not isinstance(X, PickedRows):
+        return np.asarray(X.T @ A)
+    product = np.empty((X.shape[1], A.shape[1]), dtype=A.dtype)
+    for columns, block in X.blocks():
+        np.matmul(block.T, A, out=product[columns])
+    return product
 
 
 def gram_matrix(X: Any) -> NDArray[Any]:
     """XX', dense."""
     if not sparse.issparse(X):
-        return np.ascontiguousarray(X @ X.T)
+        return _dense_gram_matrix(view(X))
     columns = X.tocsc()
     columns.sort_indices()
     K = np.zeros((X.shape[0], X.shape[0]), dtype=X.dtype)
     call(add_gram, columns.indptr, columns.indices, columns.data, K)
     return K + np.triu(K, 1).T
+
+
+def _dense_gram_matrix(X: PickedRows) -> NDArray[Any]:
+    """A triangle is summed over runs of columns, in bands of rows, which need little room; then it is mirrored."""
+    n = len(X)
+    K = np.zeros((n, n), dtype=X.dtype)
+    bands = list(pieces(n, 1, -(-n // _GRAM_BANDS)))
+    for _, block in X.blocks():
+        for band in bands:
+            K[band, : band.stop] += block[band] @ block[: band.stop].T
+    for band in bands:
+        K[: band.start, band] = K[band, : band.start].T
+    return K
 
 
 def largest_column_norms(X: Any, batch_size: int) -> NDArray[np.float64]:
@@ -384,6 +441,9 @@ def largest_column_norms(X: Any, batch_size: int) -> NDArray[np.float64]:
         squares = np.asarray(X.multiply(X).sum(axis=0), dtype=np.float64).ravel()
         largest = np.asarray(abs(X).max(axis=0).toarray(), dtype=np.float64).ravel()
     else:
-        squares = np.einsum("ij,ij->j", X, X, dtype=np.float64)
-        largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
+        squares, largest = np.zeros((2, X.shape[1]))
+        for piece in pieces(*X.shape):
+            rows = X[piece]
+            squares += np.einsum("ij,ij->j", rows, rows, dtype=np.float64)
+            np.maximum(largest, np.maximum(rows.max(axis=0), -rows.min(axis=0)), out=largest)
     return np.sqrt(np.minimum(squares, batch_size * largest**2))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from skinnytrees.activations import Activation
 from skinnytrees.exceptions import DivergenceError
@@ -23,12 +24,13 @@ from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule
 from skinnytrees.penalties import NoPenalty, Penalty
 from skinnytrees.progress import progress_bar
 from skinnytrees.runs import Run, Snapshot, Task
+from skinnytrees.table_views import pieces
 from skinnytrees.threads import one_blas_thread
 
 # Rows evaluated at once: enough for BLAS, few enough that their routing stays in the cache.
 _PIECE = 64
-# Rows whose w.x + b is held at once: bounds the memory.
-_SCORED_AT_ONCE = 4096
+# Scores w.x + b, or values of their rows, that are held at once, but no fewer than of a piece: bounds the memory.
+_SCORES_AT_ONCE = 2**18
 # Steps whose rates are computed at once: bounds the memory of trainings that a callback will stop.
 _SCHEDULED_AT_ONCE = 4096
 
@@ -169,9 +171,9 @@ def _schedules(settings: TrainingSettings, steps_an_epoch: int) -> Iterator[Sche
 def evaluate(trees: Trees, X: Any, functions: Functions) -> NDArray[Any]:
     """Raw outputs of the ensemble for the rows of X, dense or sparse."""
     out = np.empty((X.shape[0], trees.O.shape[0]), dtype=trees.flat.dtype)
-    for start in range(0, len(out), _SCORED_AT_ONCE):
-        stop = start + _SCORED_AT_ONCE
-        out[start:stop] = evaluate_at(trees, X[start:stop] @ trees.W + trees.b, functions)
+    width = trees.W.shape[1] if sparse.issparse(X) else max(X.shape[1], trees.W.shape[1])
+    for rows in pieces(len(out), min(width, _SCORES_AT_ONCE // _PIECE), _SCORES_AT_ONCE):
+        out[rows] = evaluate_at(trees, X[rows] @ trees.W + trees.b, functions)
     return out
 
 

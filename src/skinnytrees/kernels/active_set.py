@@ -6,8 +6,8 @@ almost all of them without a look at their columns; the rest join the step with 
 """
 
 from skinnytrees.kernels.blas import add_product, add_product_ta
-from skinnytrees.kernels.compilation import inner_kernel, part
-from skinnytrees.kernels.copying import repeat_row
+from skinnytrees.kernels.compilation import part
+from skinnytrees.kernels.copying import gather_columns, repeat_row
 from skinnytrees.kernels.prox import norm_of, threshold_group
 from skinnytrees.kernels.views import block_of, rows_of, top
 
@@ -141,15 +141,6 @@ def cut_blocks(active, columns_a_block):  # type: ignore[no-untyped-def]
         return 0
     active.blocks[n_blocks + 1] = active.n_alive[0]
     return n_blocks + 1
-
-
-@inner_kernel
-def gather_columns(X, rows, columns, n_columns, target):  # type: ignore[no-untyped-def]
-    """Copy the batch's values of the alive columns."""
-    for i in range(rows.shape[0]):
-        row, place = X[rows[i]], target[i]
-        for j in range(n_columns):
-            place[j] = row[columns[j]]
 
 
 @part

@@ -19,7 +19,7 @@ from skinnytrees.kernels.active_set import (
 )
 from skinnytrees.kernels.blas import add_product, add_product_ta, set_product_ta, set_product_tb
 from skinnytrees.kernels.compilation import inner_kernel, kernel, part, pointer
-from skinnytrees.kernels.copying import copy_rows, gather_rows, repeat_row
+from skinnytrees.kernels.copying import copy_rows, gather_columns, gather_rows, repeat_row
 from skinnytrees.kernels.prox import norm_of
 from skinnytrees.kernels.routing import ascend, descend
 from skinnytrees.kernels.sample_space import sample_scores, sample_step
@@ -28,8 +28,8 @@ from skinnytrees.kernels.views import block_of, rows_of, top
 
 
 @kernel
-def train_epoch(trees, data, functions, work, samples, moments, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
-    """Train at a fixed support on the rows in ``order``.
+def train_epoch(trees, data, columns, functions, work, samples, moments, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
+    """Train at a fixed support, on the rows in ``order`` and the given ``columns`` of X, or on all if none is given.
 
     Returns the summed loss of all rows, each as its batch saw it; and, in sample space, the factor by which W0 shrank and
     the sum and the largest of ``eta ||D||``, which bound how far a column's weights moved.
@@ -43,7 +43,10 @@ def train_epoch(trees, data, functions, work, samples, moments, schedule, order,
         if samples.K.shape[0] > 0:
             sample_scores(trees, samples, work, rows)
         else:
-            gather_rows(data.X, rows, work.X)
+            if columns.shape[0] > 0:
+                gather_columns(data.X, rows, columns, columns.shape[0], work.X)
+            else:
+                gather_rows(data.X, rows, work.X)
             repeat_row(trees.b, top(work.S, n))
             add_product(number(1), top(work.X, n), trees.W, number(1), top(work.S, n))
         loss += route_batch(trees, data, functions, work, rows)
