@@ -24,7 +24,15 @@ from sklearn import datasets
 from sklearn.metrics import log_loss, mean_squared_error, r2_score, roc_auc_score
 
 from benchmarks.result_files import append_row, read_rows
-from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, elimination, encoding, estimators, fitting, path
+from skinnytrees import (
+    SkinnyTreesClassifier,
+    SkinnyTreesRegressor,
+    elimination,
+    encoding,
+    estimators,
+    fitting,
+    path,
+)
 from skinnytrees.optimizers import Constant
 
 RESULTS = Path("benchmarks/results/rules.csv")
@@ -134,6 +142,16 @@ def skewed_steps(n_rows: int, rng: np.random.Generator, n_columns: int, task: st
     return X, (rng.random(n_rows) < 1 / (1 + np.exp(-2 * score))).astype(int)
 
 
+def rare(
+    n_rows: int, rng: np.random.Generator, make: Callable[..., tuple[Any, Any]], share: float, **design: Any
+) -> tuple[Any, Any]:
+    """Another set, thinned out until all but the first class together have this share of the rows."""
+    X, y = make(6 * n_rows, rng, **design)
+    others, first = np.flatnonzero(y > 0)[: round(share * n_rows)], np.flatnonzero(y == 0)
+    rows = rng.permutation(np.concatenate([others, first[: n_rows - len(others)]]))
+    return (X.iloc[rows] if hasattr(X, "iloc") else X[rows]), y[rows]
+
+
 class DataSet(NamedTuple):
     """How to make the rows, how many of them to fit on (the rest judges), and the budget."""
 
@@ -193,6 +211,23 @@ SETS = {
     ),
     "steps": DataSet(partial(skewed_steps, n_columns=12, task="classification"), 6000, 5),
     "steps, regression": DataSet(partial(skewed_steps, n_columns=20, task="regression"), 2000, 8),
+    "rare steps": DataSet(partial(rare, make=skewed_steps, share=0.1, n_columns=20, task="classification"), 2500, 4),
+    "rare by categories": DataSet(partial(rare, make=categories, share=0.15, task="classification"), 2000, 5),
+    "rare in blocks": DataSet(
+        partial(rare, make=blocks, share=0.1, n_blocks=10, size=6, task="classification"), 1500, 5
+    ),
+    "rare, many effects": DataSet(
+        partial(rare, make=linear, share=0.1, n_columns=60, n_signal=20, noise=0.5, task="classification"), 1500, 12
+    ),
+    "rare products": DataSet(partial(rare, make=interactions, share=0.15, n_columns=30, n_pairs=4, flip=0.03), 3000, 6),
+    "two rare classes": DataSet(
+        partial(rare, make=hypercube, share=0.2, n_features=40, n_informative=10, n_redundant=10, n_classes=3), 2000, 6
+    ),
+    "rare corners": DataSet(
+        partial(hypercube, n_features=40, n_informative=10, n_redundant=10, weights=[0.9], n_clusters_per_class=8),
+        2500,
+        7,
+    ),
 }
 
 # --- rules and their alternatives -----------------------------------------------------------------------------------------
