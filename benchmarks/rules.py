@@ -198,6 +198,11 @@ SETS = {
     "linear, wide": DataSet(partial(linear, n_columns=1500, n_signal=5, noise=0.3, task="regression"), 120, 10),
     "genes": DataSet(partial(genes, n_columns=2000, n_classes=2, shift=1.2), 100, 0.25),
     "genes, four classes": DataSet(partial(genes, n_columns=1000, n_classes=4, shift=2.0), 150, 20),
+    "genes, weak": DataSet(partial(genes, n_columns=5000, n_classes=2, shift=0.8), 150, 0.25),
+    "linear, wide, much allowed": DataSet(
+        partial(linear, n_columns=1500, n_signal=5, noise=0.3, task="classification"), 150, 0.25
+    ),
+    "blocks, wide, much allowed": DataSet(partial(blocks, n_blocks=300, size=6, task="classification"), 200, 0.25),
     "genes, very few rows": DataSet(partial(genes, n_columns=5000, n_classes=2, shift=2.0), 60, 10),
     "word counts": DataSet(partial(word_counts, n_columns=800, n_classes=3), 550, 40),
     "categories": DataSet(partial(categories, task="classification"), 1300, 8),
@@ -372,6 +377,8 @@ ALTERNATIVES = [
     Alternative("size choice", "noise 0.5", constant("NOISE", 0.5)),
     Alternative("size choice", "noise 2", constant("NOISE", 2.0)),
     Alternative("size choice", "always the budget", constant("NOISE", 1e9)),
+    Alternative("size choice", "no second opinion", constant("DOUBT", 0.0)),
+    Alternative("size choice", "second opinion up to 3", constant("DOUBT", 3.0)),
     Alternative("sizes", "ratio 0.6", constant("_RATIO", 0.6)),
     Alternative("sizes", "ratio 0.85", constant("_RATIO", 0.85)),
     Alternative("sizes", "every size below 8", constant("EVERY_SIZE_BELOW", 8)),

@@ -12,6 +12,7 @@ from reference import (
     single_columns,
 )
 from scipy.stats import multinomial, poisson
+from sklearn.metrics import roc_auc_score
 
 from skinnytrees.activations import Sigmoid
 from skinnytrees.kernels.state import Data
@@ -95,6 +96,30 @@ def test_multinomial_survives_huge_outputs(dtype):
     np.testing.assert_allclose(Multinomial().value([0, 0], raw), [0, 2e4])
     np.testing.assert_allclose(Multinomial().gradient([0, 0], raw), [[0, 0], [-1, 1]])
     np.testing.assert_allclose(Multinomial().to_prediction(raw), [[1, 0], [0, 1]])
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_classes_are_ranked_by_the_area_under_the_curve(n_classes):
+    rng = np.random.default_rng(5)
+    y, weight = rng.integers(0, n_classes, (200, 1)).astype(np.float32), rng.integers(0, 3, 200).astype(float)
+    raw = (rng.standard_normal((200, n_classes)) + (y == np.arange(n_classes))).astype(np.float32)
+    P = Multinomial().to_prediction(raw)
+    areas = [roc_auc_score(y[:, 0] == c, P[:, c], sample_weight=weight) for c in range(n_classes)]
+    assert Multinomial().ranking(y, raw, weight) == pytest.approx(np.mean(areas))
+
+
+def test_single_class_and_outputs_that_are_not_finite_cannot_be_ranked():
+    y, weight = np.array([[0.0], [0.0], [1.0]], dtype=np.float32), np.array([1.0, 1.0, 0.0])
+    raw = np.zeros((3, 2), dtype=np.float32)
+    assert np.isnan(Multinomial().ranking(y, raw, weight))
+    assert np.isnan(Multinomial().ranking(y, raw + np.float32(np.inf), np.ones(3)))
+
+
+@pytest.mark.parametrize(
+    "make", [SquaredError, Poisson, lambda: UserLoss(HalfSquares())], ids=["squares", "counts", "own"]
+)
+def test_numbers_are_not_ranked(make):
+    assert np.isnan(make().ranking(np.ones((5, 1)), np.ones((5, 1)), np.ones(5)))
 
 
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.9])

@@ -27,7 +27,17 @@ from skinnytrees.fitting import Walk
 from skinnytrees.kernels.state import Data, start_trees
 from skinnytrees.losses import Multinomial, SquaredError
 from skinnytrees.optimizers import SGD, Adam, Constant, FixedSupportSGD
-from skinnytrees.path import Groups, Recipe, Trainer, choose_point, falling_budgets, keep_worthiest, path_rules, screen
+from skinnytrees.path import (
+    Groups,
+    Recipe,
+    Trainer,
+    choose_point,
+    choose_size,
+    falling_budgets,
+    keep_worthiest,
+    path_rules,
+    screen,
+)
 
 mpl.use("Agg")
 
@@ -298,6 +308,60 @@ def test_one_se_is_the_smallest_size_within_the_standard_error_of_the_best():
     best = np.array([0.0, 4, 0, 4])  # deviation 2, standard error 1
     losses = np.array([best + 0.5, best, best + 0.9, best + 1.1])
     assert choose_point(losses, np.ones(4), "one_se") == 2
+
+
+def losses_of_two_sizes(excess_in_noise):
+    """Losses of a large and a small size, of which the large one is worse by so many standard errors."""
+    noise = np.random.default_rng(0).standard_normal(400)
+    noise = (noise - noise.mean()) / noise.std() / 20  # one standard error is 1/400
+    return np.stack([np.ones(400) + noise + excess_in_noise / 400, np.ones(400)])
+
+
+@pytest.mark.parametrize(
+    ("excess", "rankings", "chosen"),
+    [
+        (0.9, [0.6, 0.9], 0),  # within the noise: nobody is asked
+        (1.5, [0.9, 0.9], 0),
+        (1.5, [0.8, 0.9], 1),
+        (1.5, [np.nan, np.nan], 1),  # nobody knows
+        (2.1, [0.9, 0.6], 1),  # clearly worse: nobody is asked
+    ],
+)
+def test_ranking_decides_where_the_loss_is_in_doubt(excess, rankings, chosen):
+    losses = losses_of_two_sizes(excess)
+    assert choose_size(losses, np.ones(400), "best", rankings.__getitem__) == chosen
+
+
+def test_second_opinion_is_for_the_best_size_only():
+    losses, rankings = losses_of_two_sizes(1.5), [1.0, 0.5]
+    for rule in ("one_se", "full"):
+        expected = choose_point(losses, np.ones(400), rule)
+        assert choose_size(losses, np.ones(400), rule, rankings.__getitem__) == expected
+
+
+def test_of_several_sizes_that_rank_well_enough_the_largest_is_taken():
+    small = losses_of_two_sizes(1.5)
+    losses = np.stack([small[0], small[0], small[0], small[1]])
+    assert choose_size(losses, np.ones(400), "best", [0.8, 0.95, 0.99, 0.9].__getitem__) == 1
+
+
+@BOTH_PHASES
+def test_fit_asks_for_the_ranking_of_held_out_rows(prune, monkeypatch):
+    """Where all is in doubt and larger sizes rank better, the budget is filled; where they rank worse, the loss decides."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 12))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+
+    def size(doubt, ranking):
+        monkeypatch.setattr(path_module, "DOUBT", doubt)
+        monkeypatch.setattr(Trainer, "ranking", lambda trainer, trees, data: ranking(data.X.shape[1]))
+        with phases(prune):
+            return SkinnyTreesClassifier(10, random_state=0, refit=False).fit(X, y).n_features_selected_
+
+    by_loss = size(0.0, float)
+    assert by_loss < 10
+    assert size(1e9, float) == 10
+    assert size(1e9, lambda n: -float(n)) == by_loss
 
 
 def test_rows_without_weight_have_no_say():

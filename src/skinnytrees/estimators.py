@@ -262,7 +262,8 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         cost. Always met. None allows all features.
     size_rule : {"best", "one_se", "full"}, default="best"
         Which size within the budget to take: the largest that is as good as the best, up to the noise of the held-out
-        rows; the smallest within one standard error of the best; or the largest.
+        rows (where that is in doubt, the one that ranks them better); the smallest within one standard error of the best;
+        or the largest.
     n_estimators : int or "auto", default="auto"
         Number of trees; with the path, of each of the ensembles whose mean is the final one. "auto" adapts to the size of
         the data.

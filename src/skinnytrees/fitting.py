@@ -25,6 +25,7 @@ from skinnytrees.path import (
     Trainer,
     average,
     choose_point,
+    choose_size,
     falling_budgets,
     fork_generator,
     keep_by_norm,
@@ -282,9 +283,17 @@ class Walk:
 
     def _losses(self, groups: NDArray[np.intp], trees: Trees) -> NDArray[np.float64]:
         """Loss on every held-out row of an ensemble on these groups."""
+        return self.problem.trainer.row_losses(trees, self._held_out(groups))
+
+    def _ranking(self, point: PathPoint) -> float:
+        """How well a point's ensemble ranks the held-out rows; nobody knows where there are none, as with folds."""
+        if self.validation is None:
+            return np.nan
+        return self.problem.trainer.ranking(point.trees, self._held_out(point.groups))
+
+    def _held_out(self, groups: NDArray[np.intp]) -> Data:
         assert self.validation is not None
-        X = take_columns(self.validation.X, self.groups.columns(groups))
-        return self.problem.trainer.row_losses(trees, self.validation._replace(X=X))
+        return self.validation._replace(X=take_columns(self.validation.X, self.groups.columns(groups)))
 
     def choose(
         self, points: list[PathPoint], losses: list[NDArray[np.float64]], weight: NDArray[np.float64] | None
@@ -293,7 +302,11 @@ class Walk:
         fits = [i for i, point in enumerate(points) if self._fits(point)]
         if not losses or weight is None:
             return fits[0]
-        return fits[choose_point(np.array(losses)[fits], weight, self.settings.size_rule)]
+        return fits[
+            choose_size(
+                np.array(losses)[fits], weight, self.settings.size_rule, lambda i: self._ranking(points[fits[i]])
+            )
+        ]
 
     def candidates(self, folds: tuple[list[NDArray[np.float64]], NDArray[np.float64]] | None) -> list[Candidate]:
         """Where the final ensemble may be made: at the chosen size of the better fork."""

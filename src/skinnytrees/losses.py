@@ -14,6 +14,7 @@ import numpy as np
 from numba import carray, types
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
+from sklearn.metrics import roc_auc_score
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels.compilation import call, function_argument, kernel, pointer, scalar_type
@@ -53,6 +54,9 @@ class Loss(Protocol):
     def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
         """Loss of each row under a perfect prediction."""
 
+    def ranking(self, y: NDArray[Any], raw: NDArray[Any], weight: NDArray[Any]) -> float:
+        """How well raw outputs rank the rows, the higher the better; not a number where nothing is to be ranked."""
+
     def raise_error(self) -> None:
         """Raise an error that happened inside compiled code."""
 
@@ -81,6 +85,10 @@ class CompiledLoss:
     def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
         """Zero."""
         return np.zeros(len(y))
+
+    def ranking(self, y: NDArray[Any], raw: NDArray[Any], weight: NDArray[Any]) -> float:
+        """Numbers are predicted, not ranked."""
+        return math.nan
 
     def raise_error(self) -> None:
         """Compiled losses have no errors to raise."""
@@ -316,6 +324,16 @@ class Multinomial(CompiledLoss):
         powers = np.exp(raw - raw.max(axis=1, keepdims=True))
         return powers / powers.sum(axis=1, keepdims=True)
 
+    def ranking(self, y: NDArray[Any], raw: NDArray[Any], weight: NDArray[Any]) -> float:
+        """Area under the ROC curve, the mean over classes that are told from all others."""
+        counts = weight > 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            labels, P = y[counts, 0], self.to_prediction(raw[counts])
+        present = [c for c in np.unique(labels).astype(int) if np.any(labels != c)]
+        if not present or not np.isfinite(P).all():
+            return math.nan
+        return float(np.mean([roc_auc_score(labels == c, P[:, c], sample_weight=weight[counts]) for c in present]))
+
 
 class UserLoss:
     """Lets an object with ``value(y, raw)`` and ``gradient(y, raw)``, written in plain Python, stand for a loss.
@@ -355,6 +373,10 @@ class UserLoss:
     def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
         """Taken to be zero."""
         return np.zeros(len(y))
+
+    def ranking(self, y: NDArray[Any], raw: NDArray[Any], weight: NDArray[Any]) -> float:
+        """Unknown."""
+        return math.nan
 
     def evaluate(self, Y: NDArray[Any], F: NDArray[Any], G: NDArray[Any], row_loss: NDArray[Any]) -> None:
         """Fill gradient and value, both NaN after an error."""

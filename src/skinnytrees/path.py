@@ -61,8 +61,10 @@ _SWAP_ROUNDS = 12
 _SWAP_GAIN = 0.95
 # Sparse data of more cells than this stays sparse: dense, it would take 200 MB.
 _MOST_DENSE_CELLS = 50_000_000
-# A size counts as no worse than the best when its excess loss, paired over rows, is within this many standard errors.
+# A size counts as no worse than the best when its excess loss, paired over rows, is within this many standard errors; and up
+# to so many when it ranks the held-out rows at least as well.
 NOISE = 1.0
+DOUBT = 2.0
 # The loss of an ensemble that overflows; its square is still a number.
 _HOPELESS = 1e100
 
@@ -254,6 +256,10 @@ class Trainer:
         """The mean of new ensembles by these recipes."""
         return average([trees for trees, _ in self.start_each([data] * len(blend), n_outputs, blend, rng)])
 
+    def ranking(self, trees: Trees, data: Data) -> float:
+        """How well the ensemble ranks rows; not a number where the loss knows no ranking."""
+        return self.loss.ranking(data.Y, evaluate(trees, data.X, self.functions), data.weight)
+
     def row_losses(self, trees: Trees, data: Data) -> NDArray[np.float64]:
         """Loss of every row."""
         F, functions = evaluate(trees, data.X, self.functions), self.functions
@@ -407,24 +413,53 @@ def keep_by_norm(point: PathPoint, groups: Groups, budget: float) -> NDArray[np.
     return keep_worthiest(group_norms(point.trees.W, here), here, budget)
 
 
-def choose_point(row_losses: NDArray[np.float64], weight: NDArray[np.float64], rule: str) -> int:
+def choose_size(
+    row_losses: NDArray[np.float64], weight: NDArray[np.float64], rule: str, ranking: Callable[[int], float]
+) -> int:
+    """Which of the sizes, ordered from large to small, to take; ``ranking`` tells how well one of them ranks held-out rows.
+
+    Of thirty sizes, some small one often has the lowest loss by chance, where large ensembles are too sure of themselves and
+    yet rank rows better. So the rule "best" asks for a second opinion where a larger size is worse, but not clearly so.
+    """
+    chosen = choose_point(row_losses, weight, rule, NOISE)
+    if rule != "best":
+        return chosen
+    doubtful = np.flatnonzero(_no_worse(row_losses, weight, DOUBT)[:chosen]).tolist()
+    if not doubtful:
+        return chosen
+    best = int(np.argmin(row_losses @ weight))
+    standard = max(ranking(chosen), ranking(best))
+    return next((size for size in doubtful if ranking(size) >= standard), chosen)
+
+
+def choose_point(
+    row_losses: NDArray[np.float64], weight: NDArray[np.float64], rule: str, tolerance: float = 1.0
+) -> int:
     """Which of the points, ordered from large to small, to take, given each one's loss on every held-out row.
 
     Losses are compared in pairs, row by row: that noise is far smaller than the noise of either mean, and it tells data
     on which a smaller model is truly better from data on which twenty rows cannot say.
     """
+    rules: dict[str, Callable[[], int]] = {
+        "best": lambda: int(np.flatnonzero(_no_worse(row_losses, weight, tolerance))[0]),
+        "one_se": lambda: int(np.flatnonzero(_no_worse(row_losses, weight, 1.0, its_own=True))[-1]),
+        "full": lambda: 0,
+    }
+    return rules[rule]()
+
+
+def _no_worse(
+    row_losses: NDArray[np.float64], weight: NDArray[np.float64], tolerance: float, its_own: bool = False
+) -> NDArray[np.bool_]:
+    """Which points are within so many standard errors of the best: of the difference, or of the best's own loss if larger."""
     mean = np.average(row_losses, axis=1, weights=weight)
     best = int(np.argmin(mean))
     excess = row_losses - row_losses[best]
     share = weight / weight.sum()
     noise = np.sqrt(((excess - (excess @ share)[:, None]) ** 2) @ share**2)
-    own_noise = np.sqrt((row_losses[best] - mean[best]) ** 2 @ share**2)
-    rules: dict[str, Callable[[], int]] = {
-        "best": lambda: int(np.flatnonzero(excess @ share <= NOISE * noise)[0]),
-        "one_se": lambda: int(np.flatnonzero(excess @ share <= np.maximum(noise, own_noise))[-1]),
-        "full": lambda: 0,
-    }
-    return rules[rule]()
+    if its_own:
+        noise = np.maximum(noise, np.sqrt((row_losses[best] - mean[best]) ** 2 @ share**2))
+    return np.asarray(excess @ share <= tolerance * noise)
 
 
 def fork_generator(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
