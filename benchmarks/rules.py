@@ -2,6 +2,7 @@
 
 ``python -m benchmarks.rules`` fits the default and every alternative on data that anybody has (scikit-learn's own
 and generated) and prints the table of ``docs/rules.md``; ``--rules swaps forks`` or ``--sets wine digits`` takes some only.
+``--sets "lung, learning rows"`` takes one of the paper's sets without its test rows, if SKINNYTREES_DATA names their folder.
 Fits are appended to ``benchmarks/results/rules.csv``, and those already there are not repeated, so an interrupted run goes on
 where it stopped. After a change of the package, remove the file.
 """
@@ -22,8 +23,10 @@ import numpy as np
 from scipy import sparse
 from sklearn import datasets
 from sklearn.metrics import log_loss, mean_squared_error, r2_score, roc_auc_score
+from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.result_files import append_row, read_rows
+from benchmarks.ten_sets import SETS as PAPER_NAMES
 from skinnytrees import (
     SkinnyTreesClassifier,
     SkinnyTreesRegressor,
@@ -33,6 +36,7 @@ from skinnytrees import (
     fitting,
     path,
 )
+from skinnytrees.datasets import load
 from skinnytrees.optimizers import Constant
 
 RESULTS = Path("benchmarks/results/rules.csv")
@@ -234,6 +238,32 @@ SETS = {
         7,
     ),
 }
+
+
+class LearningRows(NamedTuple):
+    """One of the paper's sets without its test rows: for every seed another fifth of the rest judges."""
+
+    name: str
+    budget: float = 0.25
+
+    def seeds(self, n_seeds: int, first: int) -> range:
+        return range(first, first + 5 * n_seeds)
+
+    def split(self, seed: int) -> tuple[Any, Any, Any, Any]:
+        data = load(self.name)
+        y = np.concatenate([data.y_train, data.y_val])
+        is_sparse = sparse.issparse(data.X_train)
+        X = (
+            sparse.vstack([data.X_train, data.X_val], "csr")
+            if is_sparse
+            else np.concatenate([data.X_train, data.X_val])
+        )
+        folds = StratifiedKFold(5, shuffle=True, random_state=seed // 5).split(np.zeros(len(y)), y)
+        fit, judge = list(folds)[seed % 5]
+        return X[fit], y[fit], X[judge], y[judge]
+
+
+ALL_SETS: dict[str, Any] = {**SETS, **{f"{name}, learning rows": LearningRows(name) for name in PAPER_NAMES}}
 
 # --- rules and their alternatives -----------------------------------------------------------------------------------------
 
@@ -525,7 +555,7 @@ class SharedWalk:
         return patch.object(fitting.Walk, "go", go)
 
 
-def size_of(data_set: DataSet, X: Any) -> Size:
+def size_of(data_set: Any, X: Any) -> Size:
     budget = data_set.budget if isinstance(data_set.budget, int) else int(data_set.budget * X.shape[1])
     return Size(round((1 - VALIDATION_FRACTION) * X.shape[0]), X.shape[1], budget)
 
@@ -535,15 +565,15 @@ def run(seeds: dict[str, range], rules: list[str]) -> None:
     done = {(row["set"], row["seed"], row["rule"], row["alternative"]) for row in read_rows(RESULTS)}
     for name in seeds:
         for seed in seeds[name]:
-            split = SETS[name].split(seed)
-            size, walk = size_of(SETS[name], split[0]), SharedWalk()
+            split = ALL_SETS[name].split(seed)
+            size, walk = size_of(ALL_SETS[name], split[0]), SharedWalk()
             for one in [DEFAULT, *(one for one in ALTERNATIVES if one.rule in rules and one.matters(size))]:
                 key = {"set": name, "seed": seed, "rule": one.rule, "alternative": one.name}
                 if tuple(key.values()) in done:
                     continue
                 saved_before = walk.seconds_saved
                 with one.change(), walk.shared() if one.rule in AFTER_THE_WALK else nullcontext():
-                    result = measure(split, SETS[name].budget, seed)
+                    result = measure(split, ALL_SETS[name].budget, seed)
                 result["seconds"] += walk.seconds_saved - saved_before
                 append_row(RESULTS, {**key, **result})
         print(f"{name}: done", flush=True)
@@ -593,9 +623,10 @@ def print_sets(results: list[dict[str, Any]], sets: list[str]) -> None:
     print("|---|---|---|---|---|---|---|")
     for name in sets:
         rows = [row for row in results if (row["set"], row["rule"]) == (name, DEFAULT.rule)]
-        X = SETS[name].split(0)[0]
+        one = ALL_SETS[name]
+        X = one.split(0)[0]
         mean = {field: np.mean([row[field] for row in rows]) for field in ("loss", "score", "columns", "seconds")}
-        print(f"| {name} | {X.shape[0]:,} x {X.shape[1]:,} | {SETS[name].budget} | {mean['loss']:.3f} | {mean['score']:.3f} | "
+        print(f"| {name} | {X.shape[0]:,} x {X.shape[1]:,} | {one.budget} | {mean['loss']:.3f} | {mean['score']:.3f} | "
               f"{mean['columns']:.0f} | {mean['seconds']:.1f} |")  # fmt: skip
 
 
@@ -603,11 +634,11 @@ def main() -> None:
     rules = list(dict.fromkeys(one.rule for one in ALTERNATIVES))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rules", nargs="*", default=rules, choices=rules)
-    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(ALL_SETS))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
     options = parser.parse_args()
-    seeds = {name: SETS[name].seeds(options.seeds, options.first_seed) for name in options.sets}
+    seeds = {name: ALL_SETS[name].seeds(options.seeds, options.first_seed) for name in options.sets}
     run(seeds, options.rules)
     results = [row for row in read_rows(RESULTS) if row["seed"] in seeds.get(row["set"], ())]
     print_sets(results, options.sets)
