@@ -87,6 +87,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     parser.add_argument("--splits", type=int, default=5)
     options = parser.parse_args()
+    if options.splits < 1:
+        parser.error(f"--splits {options.splits}: give 1 or more, such as 5.")
     seeds = range(FIRST_SEED, FIRST_SEED + options.splits)
     done = {(row["set"], row["seed"]) for row in read_rows(RESULTS)}
     for name in options.sets:
