@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.ensemble import RandomForestClassifier
+from sklearn import ensemble
 from sklearn.metrics import roc_auc_score
 
 from skinnytrees.datasets import PublishedData, load
@@ -35,21 +35,23 @@ def test_auc(model: Any, X: Any, y: np.ndarray) -> float:
     return 100 * (roc_auc_score(y, P[:, 1]) if P.shape[1] == 2 else roc_auc_score(y, P, multi_class="ovo"))
 
 
-def new_model(name: str) -> Any:
+def new_model(name: str, kind: str = "Classifier", n_trees: int | None = None, n_jobs: int = 2, seed: int = 0) -> Any:
+    """An unfitted peer; kind is ``"Classifier"`` or ``"Regressor"``, and None for 500 trees of a forest or 300 of boosting."""
     if name == "rf":
-        return RandomForestClassifier(500, n_jobs=2, random_state=0)
+        return getattr(ensemble, f"RandomForest{kind}")(n_trees or 500, n_jobs=n_jobs, random_state=seed)
+    boosting = {"n_estimators": n_trees or 300, "learning_rate": 0.1, "random_state": seed}
     if name == "xgb":
-        from xgboost import XGBClassifier
+        import xgboost
 
-        return XGBClassifier(n_estimators=300, max_depth=4, learning_rate=0.1, n_jobs=2, random_state=0)
+        return getattr(xgboost, f"XGB{kind}")(max_depth=4, n_jobs=n_jobs, **boosting)
     if name == "lgbm":
-        from lightgbm import LGBMClassifier
+        import lightgbm
 
-        return LGBMClassifier(n_estimators=300, num_leaves=15, learning_rate=0.1, n_jobs=2, random_state=0, verbose=-1)
-    from catboost import CatBoostClassifier
+        return getattr(lightgbm, f"LGBM{kind}")(num_leaves=15, n_jobs=n_jobs, verbose=-1, **boosting)
+    import catboost
 
-    return CatBoostClassifier(iterations=300, depth=4, learning_rate=0.1, thread_count=2, random_seed=0, verbose=False,
-                              allow_writing_files=False)  # fmt: skip
+    return getattr(catboost, f"CatBoost{kind}")(depth=4, thread_count=n_jobs, verbose=False, allow_writing_files=False,
+                                                **boosting)  # fmt: skip
 
 
 def fit(name: str, data: PublishedData, columns: np.ndarray | None = None) -> Any:
@@ -69,7 +71,12 @@ def test_rows(data: PublishedData, columns: np.ndarray) -> Any:
 
 def by_importance(name: str, data: PublishedData) -> np.ndarray:
     """All columns, the most important first."""
-    return np.argsort(-fit(name, data).feature_importances_, kind="stable")
+    return ranking(fit(name, data))
+
+
+def ranking(model: Any) -> np.ndarray:
+    """All columns of a fitted peer, the most important first."""
+    return np.argsort(-model.feature_importances_, kind="stable")
 
 
 def lassonet_auc(data: PublishedData, n_allowed: int) -> float:
