@@ -11,171 +11,28 @@ between settings with ``--inner``: it splits the training rows once more and lea
 
 import argparse
 import ast
-import functools
-import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import joblib
-import numpy as np
-from scipy import sparse
-from sklearn.datasets import load_breast_cancer, load_diabetes
-from sklearn.impute import SimpleImputer
-from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
-from benchmarks import peers, pool_tables
-from benchmarks.pool_tables import Split
+from benchmarks import pool_tables
+from benchmarks.pool_fits import (
+    DEFAULT_RULE,
+    MOST_SECONDS,
+    OURS,
+    SYSTEMS,
+    Task,
+    load,
+    run_task,
+    seconds_of_catboost,
+    with_rules,
+)
 from benchmarks.result_files import append_row, read_rows
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 
 RESULTS = Path("benchmarks/results/pool.csv")
-OURS = "skinnytrees"
-DEFAULT_RULE = "default"
-
-
-class Peer(NamedTuple):
-    """Name in ``peers.py``, and number of trees."""
-
-    name: str
-    n_trees: int
-
-
-PEERS = {
-    "forest": Peer("rf", 300),
-    "xgboost": Peer("xgb", 150),
-    "lightgbm": Peer("lgbm", 150),
-    "catboost": Peer("cat", 300),
-}
-SYSTEMS = (OURS, *PEERS)
-# CatBoost is left out where one fit on all columns would take more seconds than this, judged by its first trees.
-MOST_SECONDS = 60.0
-PILOT_TREES = 10
-
-
-class Task(NamedTuple):
-    """Fits of one system on one split; a peer ranks the columns once for all budgets."""
-
-    table: str
-    rows: str
-    rule: str
-    seed: int
-    system: str
-    budgets: tuple[int, ...]
-    settings: dict[str, Any]
-    n_jobs: int | None
-
-
-# --- fits ---------------------------------------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=2)
-def load(name: str) -> pool_tables.Table:
-    return pool_tables.load(name)
-
-
-@functools.cache
-def load_kernels() -> None:
-    """Compile, or load from the cache, what the fits will call, so that it does not count for the first of them."""
-    SkinnyTreesClassifier(3, max_epochs=1, random_state=0).fit(*load_breast_cancer(return_X_y=True))
-    SkinnyTreesRegressor(3, max_epochs=1, random_state=0).fit(*load_diabetes(return_X_y=True))
-
-
-def with_rules(estimator: Any, settings: dict[str, Any]) -> Any:
-    """The estimator with these settings in place of its defaults."""
-    for name in settings:
-        if name not in estimator.get_params():
-            raise ValueError(
-                f"--set-rule {name}={settings[name]!r} names no parameter of {type(estimator).__name__}. "
-                f"Use one of {', '.join(estimator.get_params())}."
-            )
-    return estimator.set_params(**settings)
-
-
-def run_task(task: Task) -> tuple[Task, list[dict[str, Any]], str]:
-    """Rows for the file of results, and what went wrong, if anything did."""
-    try:
-        return task, list(results(task)), ""
-    except Exception as error:  # one failed fit must not end a long run
-        return task, [], f"{type(error).__name__}: {error}"
-
-
-def results(task: Task) -> Iterator[dict[str, Any]]:
-    split = load(task.table).split(task.seed, task.rows)
-    kind = "Regressor" if pool_tables.is_regression(task.table) else "Classifier"
-    fits = our_fits(task, split, kind) if task.system == OURS else peer_fits(task, split, kind)
-    for budget, model, X_judge, n_features, seconds in fits:
-        score, loss = judge(model, X_judge, split.y_judge)
-        yield {
-            "table": task.table, "rows": task.rows, "rule": task.rule, "seed": task.seed, "budget": budget,
-            "system": task.system, "score": round(score, 5), "log_loss": round(loss, 5), "n_features": n_features,
-            "seconds": round(seconds, 3),
-        }  # fmt: skip
-
-
-def our_fits(task: Task, split: Split, kind: str) -> Iterator[tuple[int, Any, Any, int, float]]:
-    load_kernels()
-    estimator = SkinnyTreesRegressor if kind == "Regressor" else SkinnyTreesClassifier
-    for budget in task.budgets:
-        model = estimator(feature_budget=budget, random_state=task.seed, n_jobs=task.n_jobs)
-        started = time.perf_counter()
-        with_rules(model, task.settings).fit(split.X, split.y)
-        yield budget, model, split.X_judge, model.n_features_selected_, time.perf_counter() - started
-
-
-def peer_fits(task: Task, split: Split, kind: str) -> Iterator[tuple[int, Any, Any, int, float]]:
-    """Fitted on all columns, and again on the top ones; the seconds are those of both fits."""
-    X, X_judge = without_missing(split)
-
-    def timed_fit(X: Any) -> tuple[Any, float]:
-        started = time.perf_counter()
-        model = new_peer(task.system, kind, task.seed).fit(X, split.y)
-        return model, time.perf_counter() - started
-
-    full, seconds = timed_fit(X)
-    for budget in task.budgets:
-        columns = np.sort(peers.ranking(full)[:budget])
-        model, seconds_again = timed_fit(X[:, columns])
-        yield budget, model, X_judge[:, columns], len(columns), seconds + seconds_again
-
-
-def new_peer(system: str, kind: str, seed: int) -> Any:
-    return peers.new_model(PEERS[system].name, kind, PEERS[system].n_trees, n_jobs=1, seed=seed)
-
-
-def without_missing(split: Split) -> tuple[Any, Any]:
-    """Both parts in single precision, missing values filled with the medians of the rows to fit on."""
-    if sparse.issparse(split.X):
-        return split.X, split.X_judge
-    medians = SimpleImputer(strategy="median", keep_empty_features=True).fit(split.X.astype(np.float32))
-    return tuple(medians.transform(X.astype(np.float32)) for X in (split.X, split.X_judge))
-
-
-def judge(model: Any, X: Any, y: np.ndarray) -> tuple[float, float]:
-    """AUC and log-loss of a classifier, R2 of a regressor."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # LightGBM warns of columns without names
-        if not hasattr(model, "predict_proba"):
-            return r2_score(y, model.predict(X)), np.nan
-        P, labels = peers.probabilities(model, X), model.classes_
-    if len(labels) == 2:
-        return roc_auc_score(y, P[:, 1]), log_loss(y, P, labels=labels)
-    return roc_auc_score(y, P, multi_class="ovo", labels=labels), log_loss(y, P, labels=labels)
-
-
-def seconds_of_catboost(name: str) -> float:
-    """What one fit on all columns of a table would take, judged by the first trees."""
-    table = load(name)
-    split = table.split(1)
-    model = new_peer("catboost", "Regressor" if table.is_regression else "Classifier", seed=1)
-    n_trees = model.get_params()["n_estimators"]
-    started = time.perf_counter()
-    model.set_params(n_estimators=PILOT_TREES).fit(without_missing(split)[0], split.y)
-    return (time.perf_counter() - started) * n_trees / PILOT_TREES
-
-
-# --- the run ------------------------------------------------------------------------------------------------------------
 
 
 def tasks(options: argparse.Namespace) -> Iterator[Task]:
