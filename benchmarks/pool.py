@@ -17,7 +17,7 @@ from typing import Any
 
 import joblib
 
-from benchmarks import pool_tables
+from benchmarks import pool_report, pool_tables
 from benchmarks.pool_fits import (
     DEFAULT_RULE,
     MOST_SECONDS,
@@ -31,6 +31,7 @@ from benchmarks.pool_fits import (
 )
 from benchmarks.result_files import append_row, read_rows
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
+from skinnytrees.datasets import data_folder
 
 RESULTS = Path("benchmarks/results/pool.csv")
 
@@ -103,6 +104,12 @@ def parsed_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--set-rule", action="append", default=[], type=parsed_setting, metavar="NAME=VALUE")
     parser.add_argument("--label", help="name of the settings in the results; by default, the settings themselves")
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--peers-file", type=Path, help="results of the peers; by default ../reference/pool_peers.csv, "
+                        "seen from SKINNYTREES_DATA")  # fmt: skip
+    parser.add_argument("--report-only", action="store_true", help="fit nothing; print what the file holds")
+    parser.add_argument("--compare", metavar="LABEL", help="print differences between these settings and --against")
+    parser.add_argument("--against", metavar="LABEL", default=DEFAULT_RULE)
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the gap to the best peer of every table")
     options = parser.parse_args(arguments)
     options.settings = dict(options.set_rule)
     options.label = options.label or ", ".join(f"{k}={v}" for k, v in sorted(options.settings.items())) or DEFAULT_RULE
@@ -116,11 +123,30 @@ def parsed_options(arguments: list[str] | None = None) -> argparse.Namespace:
     if unknown:
         parser.error(f"--tables {' '.join(sorted(unknown))}: not in the pool. Known: {', '.join(known)}.")
     options.tables = options.tables or known
+    options.peers_file = options.peers_file or data_folder().parent / "reference" / "pool_peers.csv"
     return options
 
 
+def report(options: argparse.Namespace) -> None:
+    """Differences where they are asked for or other settings were fitted, and otherwise the tables next to the peers."""
+
+    def read(label: str) -> pool_report.Results:
+        return pool_report.read(options.results, options.rows, label, options.peers_file)
+
+    new = options.compare or options.label
+    if new != options.against:
+        pool_report.print_comparison(read(new), read(options.against), options.tables, (new, options.against))
+    if options.compare is None:
+        lines = pool_report.print_report(read(options.label), options.tables)
+        if options.picture is not None and lines:
+            pool_report.save_picture(lines, options.picture)
+
+
 def main() -> None:
-    run(parsed_options())
+    options = parsed_options()
+    if not options.report_only and options.compare is None:
+        run(options)
+    report(options)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,11 @@ def names() -> list[str]:
     return sorted(file.stem for file in folder().glob("*.npz"))
 
 
+def n_rows(name: str) -> int:
+    with np.load(folder() / f"{name}.npz", allow_pickle=False) as file:
+        return len(file["y"])
+
+
 def load(name: str) -> Table:
     """Columns as they are stored, without the rows of classes with fewer than five of them."""
     with np.load(folder() / f"{name}.npz", allow_pickle=False) as file:
