@@ -12,6 +12,7 @@ between settings with ``--inner``: it splits the training rows once more and lea
 import argparse
 import ast
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,12 @@ from benchmarks.pool_fits import (
     SYSTEMS,
     Task,
     load,
+    new_estimator,
     run_task,
     seconds_of_catboost,
     with_rules,
 )
 from benchmarks.result_files import append_row, read_rows
-from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.datasets import data_folder
 
 RESULTS = Path("benchmarks/results/pool.csv")
@@ -38,25 +39,21 @@ RESULTS = Path("benchmarks/results/pool.csv")
 
 def tasks(options: argparse.Namespace) -> Iterator[Task]:
     """What the options ask for and the file does not hold."""
-    key = ("table", "rows", "rule", "seed", "budget", "system")
-    done = {tuple(row[field] for field in key) for row in read_rows(options.results)}
+    done = {
+        (row["table"], row["rows"], str(row["rule"]), row["seed"], row["system"], row["budget"])
+        for row in read_rows(options.results)
+    }
+    n_threads = 1 if options.jobs > 1 else None
     for name in options.tables:
         table = load(name)
-        for seed in table.seeds(options.seeds):
-            for system in options.systems:
-                rule, settings = (options.label, options.settings) if system == OURS else (DEFAULT_RULE, {})
-                missing = [
-                    budget
-                    for budget in options.budgets or table.budgets()
-                    if budget <= table.X.shape[1] and (name, options.rows, rule, seed, budget, system) not in done
-                ]
-                # Our fits are tasks of their own, so that processes share them out evenly.
-                for budgets in (
-                    [(budget,) for budget in missing] if system == OURS else [tuple(missing)] if missing else []
-                ):
-                    yield Task(
-                        name, options.rows, rule, seed, system, budgets, settings, 1 if options.jobs > 1 else None
-                    )
+        budgets = [budget for budget in options.budgets or table.budgets() if budget <= table.X.shape[1]]
+        for seed, system in product(table.seeds(options.seeds), options.systems):
+            rule, settings = (options.label, options.settings) if system == OURS else (DEFAULT_RULE, {})
+            fit = (name, options.rows, rule, seed, system)
+            missing = [budget for budget in budgets if (*fit, budget) not in done]
+            # Our fits are tasks of their own, so that the processes finish at about the same time.
+            parts = [[budget] for budget in missing] if system == OURS else [missing]
+            yield from (Task(*fit, tuple(part), settings, n_threads) for part in parts if part)
 
 
 def without_slow_catboost(wanted: list[Task]) -> list[Task]:
@@ -113,16 +110,16 @@ def parsed_options(arguments: list[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.settings = dict(options.set_rule)
     options.label = options.label or ", ".join(f"{k}={v}" for k, v in sorted(options.settings.items())) or DEFAULT_RULE
-    for estimator in (SkinnyTreesClassifier(), SkinnyTreesRegressor()):
-        try:
-            with_rules(estimator, options.settings)
-        except ValueError as error:
-            parser.error(str(error))
     known = pool_tables.names()
     unknown = set(options.tables or ()) - set(known)
     if unknown:
         parser.error(f"--tables {' '.join(sorted(unknown))}: not in the pool. Known: {', '.join(known)}.")
     options.tables = options.tables or known
+    try:
+        for name in options.tables:
+            with_rules(new_estimator(name), options.settings)
+    except ValueError as error:
+        parser.error(str(error))
     options.peers_file = options.peers_file or data_folder().parent / "reference" / "pool_peers.csv"
     return options
 

@@ -67,6 +67,12 @@ def load_kernels() -> None:
     SkinnyTreesRegressor(3, max_epochs=1, random_state=0).fit(*load_diabetes(return_X_y=True))
 
 
+def new_estimator(table: str, **parameters: Any) -> Any:
+    """Ours, for the task of this table."""
+    kind = SkinnyTreesRegressor if pool_tables.is_regression(table) else SkinnyTreesClassifier
+    return kind(**parameters)
+
+
 def with_rules(estimator: Any, settings: dict[str, Any]) -> Any:
     """The estimator with these settings in place of its defaults."""
     for name in settings:
@@ -88,8 +94,7 @@ def run_task(task: Task) -> tuple[Task, list[dict[str, Any]], str]:
 
 def results(task: Task) -> Iterator[dict[str, Any]]:
     split = load(task.table).split(task.seed, task.rows)
-    kind = "Regressor" if pool_tables.is_regression(task.table) else "Classifier"
-    fits = our_fits(task, split, kind) if task.system == OURS else peer_fits(task, split, kind)
+    fits = our_fits(task, split) if task.system == OURS else peer_fits(task, split)
     for budget, model, X_judge, n_features, seconds in fits:
         score, loss = judge(model, X_judge, split.y_judge)
         yield {
@@ -99,23 +104,22 @@ def results(task: Task) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def our_fits(task: Task, split: Split, kind: str) -> Iterator[tuple[int, Any, Any, int, float]]:
+def our_fits(task: Task, split: Split) -> Iterator[tuple[int, Any, Any, int, float]]:
     load_kernels()
-    estimator = SkinnyTreesRegressor if kind == "Regressor" else SkinnyTreesClassifier
     for budget in task.budgets:
-        model = estimator(feature_budget=budget, random_state=task.seed, n_jobs=task.n_jobs)
+        model = new_estimator(task.table, feature_budget=budget, random_state=task.seed, n_jobs=task.n_jobs)
         started = time.perf_counter()
         with_rules(model, task.settings).fit(split.X, split.y)
         yield budget, model, split.X_judge, model.n_features_selected_, time.perf_counter() - started
 
 
-def peer_fits(task: Task, split: Split, kind: str) -> Iterator[tuple[int, Any, Any, int, float]]:
+def peer_fits(task: Task, split: Split) -> Iterator[tuple[int, Any, Any, int, float]]:
     """Fitted on all columns, and again on the top ones; the seconds are those of both fits."""
     X, X_judge = without_missing(split)
 
     def timed_fit(X: Any) -> tuple[Any, float]:
         started = time.perf_counter()
-        model = new_peer(task.system, kind, task.seed).fit(X, split.y)
+        model = new_peer(task.system, task.table, task.seed).fit(X, split.y)
         return model, time.perf_counter() - started
 
     model, seconds = timed_fit(X)
@@ -126,7 +130,8 @@ def peer_fits(task: Task, split: Split, kind: str) -> Iterator[tuple[int, Any, A
         yield budget, model, X_judge[:, columns], len(columns), seconds + seconds_again
 
 
-def new_peer(system: str, kind: str, seed: int) -> Any:
+def new_peer(system: str, table: str, seed: int) -> Any:
+    kind = "Regressor" if pool_tables.is_regression(table) else "Classifier"
     return peers.new_model(PEERS[system].name, kind, PEERS[system].n_trees, n_jobs=1, seed=seed)
 
 
@@ -152,9 +157,8 @@ def judge(model: Any, X: Any, y: np.ndarray) -> tuple[float, float]:
 
 def seconds_of_catboost(name: str) -> float:
     """What one fit on all columns of a table would take, judged by the first trees."""
-    table = load(name)
-    split = table.split(1)
-    model = new_peer("catboost", "Regressor" if table.is_regression else "Classifier", seed=1)
+    split = load(name).split(1)
+    model = new_peer("catboost", name, seed=1)
     n_trees = model.get_params()["n_estimators"]
     started = time.perf_counter()
     model.set_params(n_estimators=PILOT_TREES).fit(without_missing(split)[0], split.y)

@@ -179,7 +179,7 @@ def print_lines(found: list[Line], systems: list[str]) -> None:
     for one in found:
         scores = " | ".join(f"{one.scores[system]:.1f}" if system in one.scores else "" for system in systems)
         losses = " | " if one.kind.is_regression else f"{one.log_loss:.3f} | {one.best_log_loss:.3f}"
-        gap = f"{one.gap:+.1f} ± {one.error:.1f}"
+        gap = plus_minus(one.gap, one.error)
         print(f"| {one.table} | {one.n_splits} | {scores} | {gap} | {losses} | {one.seconds[OURS]:.1f} |")
 
 
@@ -203,13 +203,17 @@ def print_far_below(found: list[Line]) -> None:
     far = sorted((one for one in found if one.gap < -FAR_BELOW), key=lambda one: one.gap)
     print(f"\nMore than {FAR_BELOW:.0f} points below the best peer: {len(far) or 'no table'}")
     for one in far:
-        print(f"- {one.table}: {one.gap:+.1f} ± {one.error:.1f} (± {one.error_of_shared_rows:.1f} if one allows for rows that "
+        print(f"- {one.table}: {plus_minus(one.gap, one.error)} (± {one.error_of_shared_rows:.1f} if one allows for rows that "
               f"the {one.n_splits} splits share)")  # fmt: skip
 
 
 def with_error(values: Iterable[float], digits: int = 1) -> str:
     values = np.array([value for value in values if not np.isnan(value)])
-    return f"{values.mean():+.{digits}f} ± {standard_error(values):.{digits}f}" if len(values) else ""
+    return plus_minus(values.mean(), standard_error(values), digits) if len(values) else ""
+
+
+def plus_minus(mean: float, error: float, digits: int = 1) -> str:
+    return f"{mean:+.{digits}f} ± " + ("?" if np.isnan(error) else f"{error:.{digits}f}")
 
 
 # --- one setting next to another ------------------------------------------------------------------------------------------
@@ -251,7 +255,9 @@ def print_comparison(new: Results, old: Results, tables: list[str], names: tuple
           "|---|---|---|---|---|")  # fmt: skip
     for one in found:
         loss = "" if one.kind.is_regression else f"{one.log_loss:+.3f}"
-        print(f"| {one.table} | {one.n_splits} | {one.points:+.2f} ± {one.error:.2f} | {loss} | {one.seconds:+.2f} |")
+        print(
+            f"| {one.table} | {one.n_splits} | {plus_minus(one.points, one.error, 2)} | {loss} | {one.seconds:+.2f} |"
+        )
     for name, part in groups(found):
         points = with_error([one.points for one in part], 2)
         loss, seconds = with_error([one.log_loss for one in part], 3), with_error([one.seconds for one in part], 2)
@@ -282,9 +288,7 @@ def save_picture(found: list[Line], file: Path) -> None:
         ax.axhline(at[-1] + 0.5, color=PALE, linewidth=0.6)
     ax.set_yticks(range(len(ordered)), [one.table for one in ordered], fontsize=8)
     ax.set_ylim(len(ordered) - 0.5, -0.5)
-    ax.set_xlabel(
-        "points of AUC or R2 above the best of forest, XGBoost and LightGBM (± standard error over splits)", fontsize=8
-    )
+    ax.set_xlabel("gap to the best of forest, XGBoost and LightGBM, in points of AUC or R2", fontsize=8)
     ax.grid(axis="x", color=PALE, alpha=0.4, linewidth=0.6)
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
