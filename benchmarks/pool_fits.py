@@ -99,7 +99,7 @@ def results(task: Task) -> Iterator[dict[str, Any]]:
         score, loss = judge(model, X_judge, split.y_judge)
         yield {
             "table": task.table, "rows": task.rows, "rule": task.rule, "seed": task.seed, "budget": budget,
-            "system": task.system, "score": round(score, 5), "log_loss": round(loss, 5), "n_features": n_features,
+            "system": task.system, "score": round(score, 5), "log_loss": float(f"{loss:.6g}"), "n_features": n_features,
             "seconds": round(seconds, 3),
         }  # fmt: skip
 

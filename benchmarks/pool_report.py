@@ -19,7 +19,7 @@ from skinnytrees.plots import ACCENT, INK, PALE
 RIVALS = ("forest", "xgboost", "lightgbm")
 # Tables further below the best peer than this many points are listed.
 FAR_BELOW = 3.0
-# What a split's variance has to be multiplied by, less 1/n, because splits share rows (Nadeau and Bengio, 2003).
+# The mean over n splits that share rows has the variance of one split times (1/n + this), not 1/n (Nadeau and Bengio, 2003).
 _SHARED_ROWS = pool_tables.TEST_FRACTION / (1 - pool_tables.TEST_FRACTION)
 
 Results = dict[tuple[str, int, int, str], dict[str, Any]]
@@ -261,7 +261,7 @@ def print_comparison(new: Results, old: Results, tables: list[str], names: tuple
     for name, part in groups(found):
         points = with_error([one.points for one in part], 2)
         loss, seconds = with_error([one.log_loss for one in part], 3), with_error([one.seconds for one in part], 2)
-        print(f"| **{name}** ({len(part)} tables) | | {points} | {loss} | {seconds} |")
+        print(f"| **{name}** (tables: {len(part)}) | | {points} | {loss} | {seconds} |")
 
 
 # --- the picture ------------------------------------------------------------------------------------------------------------
@@ -288,7 +288,10 @@ def save_picture(found: list[Line], file: Path) -> None:
         ax.axhline(at[-1] + 0.5, color=PALE, linewidth=0.6)
     ax.set_yticks(range(len(ordered)), [one.table for one in ordered], fontsize=8)
     ax.set_ylim(len(ordered) - 0.5, -0.5)
-    ax.set_xlabel("gap to the best of forest, XGBoost and LightGBM, in points of AUC or R2", fontsize=8)
+    ax.set_xlabel(
+        "gap to the best of forest, XGBoost and LightGBM, in points of AUC or R2\n(bars: ± one standard error over splits)",
+        fontsize=8,
+    )
     ax.grid(axis="x", color=PALE, alpha=0.4, linewidth=0.6)
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
