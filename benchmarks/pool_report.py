@@ -38,7 +38,7 @@ def read(file: Path, rows: str, label: str, peers_file: Path | None = None) -> R
 
 
 class Cube(NamedTuple):
-    """One measure of some systems on one table: an array of (budgets, splits) per system, all on the same splits."""
+    """Results on one table: by measure and system, an array of (budgets, splits); all systems have the same splits."""
 
     n_splits: int
     measures: dict[str, dict[str, np.ndarray]]
@@ -136,10 +136,13 @@ def line(results: Results, table: str) -> Line | None:
     rivals = [system for system in RIVALS if any(key[3] == system for key in results)]
     if not {OURS, *rivals} <= there or not rivals:
         return None
-    systems = [OURS, *rivals, *(["catboost"] if "catboost" in there else [])]
-    found = cube(results, table, systems) or cube(results, table, [OURS, *rivals])
+    found = cube(results, table, [OURS, *rivals])
     if found is None:
         return None
+    # CatBoost is shown where it has all of these splits and budgets.
+    with_catboost = cube(results, table, [OURS, *rivals, "catboost"])
+    if with_catboost is not None and with_catboost["score"][OURS].shape == found["score"][OURS].shape:
+        found = with_catboost
     scores = {system: 100 * values for system, values in found["score"].items()}
     gaps = (scores[OURS] - best_of(scores, rivals, np.argmax)).mean(axis=0)
     return Line(
@@ -203,8 +206,10 @@ def print_far_below(found: list[Line]) -> None:
     far = sorted((one for one in found if one.gap < -FAR_BELOW), key=lambda one: one.gap)
     print(f"\nMore than {FAR_BELOW:.0f} points below the best peer: {len(far) or 'no table'}")
     for one in far:
-        print(f"- {one.table}: {plus_minus(one.gap, one.error)} (± {one.error_of_shared_rows:.1f} if one allows for rows that "
-              f"the {one.n_splits} splits share)")  # fmt: skip
+        shared = (
+            f" (± {one.error_of_shared_rows:.1f} allowing for rows that the splits share)" if one.n_splits > 1 else ""
+        )
+        print(f"- {one.table}: {plus_minus(one.gap, one.error)}{shared}")
 
 
 def with_error(values: Iterable[float], digits: int = 1) -> str:

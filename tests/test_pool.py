@@ -171,6 +171,20 @@ def test_gap_is_to_the_best_peer_per_budget_after_averaging_over_splits(folder):
     assert (line.log_loss, line.best_log_loss) == pytest.approx((0.4, 0.3))
 
 
+def test_catboost_with_fewer_splits_does_not_take_splits_from_the_others(folder):
+    store(folder, "classes")
+    file = folder / "results.csv"
+    for seed in (1, 2):
+        store_result(file, "classes", seed, 5, "skinnytrees", 0.9)
+        store_result(file, "classes", seed, 5, "forest", 0.8)
+    store_result(file, "classes", 1, 5, "catboost", 0.99)
+    line = pool_report.line(pool_report.read(file, "test", "default"), "classes")
+    assert (line.n_splits, line.gap, list(line.scores)) == (2, pytest.approx(10), ["skinnytrees", "forest"])
+    store_result(file, "classes", 2, 5, "catboost", 0.97)
+    line = pool_report.line(pool_report.read(file, "test", "default"), "classes")
+    assert (line.gap, line.scores["catboost"]) == pytest.approx((10, 98))
+
+
 def test_negative_r2_counts_as_zero(folder):
     store(folder, "reg-numbers")
     for system, score in (("skinnytrees", -3.0), ("forest", -0.5)):
