@@ -65,8 +65,8 @@ def chosen_activation(estimator: Any) -> Activation:
     return _named(estimator.activation, ACTIVATIONS)
 
 
-def chosen_rules(estimator: Any) -> dict[str, Any]:
-    """What the user sets of the path's final ensemble."""
+def final_recipe(estimator: Any) -> dict[str, Any]:
+    """What the user sets of the recipe of the path's final ensembles."""
     values = {rule: getattr(estimator, name) for name, rule in _NAMES_IN_RULES.items()}
     return {rule: value for rule, value in values.items() if not isinstance(value, str)}
 
