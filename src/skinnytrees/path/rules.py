@@ -5,8 +5,10 @@ or :func:`replace_rule` by name, and are handed down from the estimator: nothing
 """
 
 import difflib
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
+from numbers import Real
 from typing import Any
 
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
@@ -281,7 +283,7 @@ def rule_names(rules: Any = DEFAULT_RULES, prefix: str = "") -> Iterator[str]:
 
 
 def replace_rule(rules: PathRules, name: str, value: Any) -> PathRules:
-    """The rules with another value for one of them.
+    """The rules with another value for one of them, or for a whole section or recipe.
 
     Examples
     --------
@@ -294,9 +296,12 @@ def replace_rule(rules: PathRules, name: str, value: Any) -> PathRules:
     ValueError: There is no rule 'swap.gain'. The nearest names are swaps.gain, swaps.rounds, ...
     """
     known = list(rule_names(rules))
-    if name not in known:
+    if not any(f"{one}.".startswith(f"{name}.") for one in known):
         nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.0)
         raise ValueError(f"There is no rule {name!r}. The nearest names are {', '.join(nearest)}.")
+    old = functools.reduce(getattr, name.split("."), rules)
+    if isinstance(old, Real) and not isinstance(value, Real):
+        raise ValueError(f"The rule {name} is a number, but {value!r} was given. Use a number such as {old!r}.")
     return _replaced(rules, name.split("."), value)
 
 
