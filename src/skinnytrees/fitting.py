@@ -128,7 +128,7 @@ def fit_path(
             except KeyboardInterrupt:
                 warnings.warn("The refit was interrupted; the model has not seen the held-out rows.", stacklevel=6)
     model = _as_model(problem, encoder, target, trees)
-    return PathFit(model, _as_path(problem, prepared, walk, final, model), final.candidate.branch.reports)
+    return PathFit(model, _as_path(problem, prepared, walk, final, model, folds), final.candidate.branch.reports)
 
 
 def _prepare_walk(
@@ -171,13 +171,17 @@ def _finish(walk: Walk, candidates: list[Candidate], rng: np.random.Generator) -
     return FinalEnsemble.of_path(candidates[0])
 
 
-def _as_path(problem: Problem, prepared: Prepared, walk: Walk, final: FinalEnsemble, model: SoftTrees) -> FeaturePath:
+def _as_path(
+    problem: Problem, prepared: Prepared, walk: Walk, final: FinalEnsemble, model: SoftTrees,
+    folds: list[RowLosses] | None,
+) -> FeaturePath:  # fmt: skip
     """The walk as users see it, with the final support in its place where it is not the walk's own."""
     one, groups, held_out = final.candidate, problem.groups, walk.held_out
     points, evidence, i = list(one.branch.points), one.evidence, one.chosen_index
     if not np.array_equal(points[i].groups, one.support):
         points[i] = points[i]._replace(groups=one.support, trees=final.trees)
-        if evidence is not None and held_out is not None:
+        # Nobody has fitted this support on folds.
+        if folds is None and evidence is not None and held_out is not None:
             evidence = evidence.with_point(i, held_out.row_losses(one.support, final.trees))
     score, error = np.full((2, len(points)), np.nan)
     if evidence is not None:

@@ -168,6 +168,16 @@ def test_path_and_model_agree_also_when_the_cheapest_columns_win(seed):
     np.testing.assert_array_equal(model.path_.supports[model.path_.chosen], model.get_support(indices=True))
 
 
+def test_cheapest_columns_may_win_with_folds_and_validation_rows():
+    """Seed 10 is a draw on which they do: folds chose the size, validation rows the final ensemble."""
+    X, y, costs = cheap_signal(10)
+    X, costs = X[:, ::-1], costs[::-1]
+    model = SkinnyTreesRegressor(6, feature_costs=costs, cv=3, max_epochs=5, random_state=0)
+    model.fit(X[:40], y[:40], X_val=X[40:60], y_val=y[40:60])
+    np.testing.assert_array_equal(model.path_.supports[model.path_.chosen], model.get_support(indices=True))
+    assert np.isfinite(model.path_.val_score).all()
+
+
 # ------------------------------------------------------------------------------------------------ budgets to visit
 
 

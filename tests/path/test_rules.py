@@ -39,7 +39,7 @@ def test_whole_sections_and_recipes_can_be_replaced_by_name():
 
 @pytest.mark.parametrize("name", ["swap.gain", "swaps.gains", "gain", "swaps.gain.more", ""])
 def test_unknown_name_is_refused_with_the_nearest_ones(name):
-    with pytest.raises(ValueError, match=r"no rule .*nearest names are .*swaps\.gain|nearest names are"):
+    with pytest.raises(ValueError, match=r"There is no rule .* The nearest names are \w+\.\w+"):
         replace_rule(DEFAULT_RULES, name, 1.0)
 
 
