@@ -34,7 +34,7 @@ import skinnytrees
 from skinnytrees.activations import Sigmoid
 from skinnytrees.kernels.state import start_trees
 from skinnytrees.losses import SquaredError
-from skinnytrees.path import Trainer
+from skinnytrees.path.trainer import Trainer
 from skinnytrees.training import evaluate
 trees = start_trees(3, 4, 2, 1, np.random.default_rng(0))
 functions = Trainer(SquaredError(), Sigmoid()).functions

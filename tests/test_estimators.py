@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from path.helpers import with_rules
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 from sklearn.base import clone
@@ -27,10 +28,11 @@ from sklearn.preprocessing import scale
 from sklearn.utils.class_weight import compute_sample_weight
 from threadpoolctl import threadpool_limits
 
-from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, fitting
+from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.activations import SmoothStep
 from skinnytrees.losses import Huber, Poisson, Quantile, SquaredError
-from skinnytrees.path import Trainer
+from skinnytrees.path.rules import DEFAULT_RULES, replace_rule
+from skinnytrees.path.trainer import Trainer
 from skinnytrees.penalties import GroupL0, GroupLasso
 
 L0 = GroupL0(gamma=8.0, rate=0.1)
@@ -772,13 +774,13 @@ def test_weights_of_validation_rows_are_used():
     assert_same_fit(weighted, fewer, X)
 
 
-def test_model_that_is_not_refitted_has_not_seen_the_validation_rows(monkeypatch):
+def test_model_that_is_not_refitted_has_not_seen_the_validation_rows():
     """More columns than rows, all of them to be used, one start: nothing is left for validation rows to decide."""
-    monkeypatch.setattr(fitting, "N_STARTS", 1)
+    one_start = with_rules(SkinnyTreesRegressor, replace_rule(DEFAULT_RULES, "screening.n_starts", 1))
     rng = np.random.default_rng(0)
     X, X_val = rng.normal(size=(40, 60)), rng.normal(size=(20, 60))
     y = X[:, 0]
-    model = regressor("path", feature_budget=None, size_rule="full", refit=False)
+    model = one_start(**regressor("path", feature_budget=None, size_rule="full", refit=False).get_params())
     models = [clone(model).fit(X, y, X_val=X_val, y_val=y_val) for y_val in (X_val[:, 0], 100 - 9 * X_val[:, 1])]
     assert_same_fit(*models, X)
     for ours, theirs in zip(models[0].path_.models, models[1].path_.models, strict=True):

@@ -249,8 +249,8 @@ def test_iterators_in_step_give_their_items_together(n_threads):
             time.sleep(seconds)
             yield name, i
 
-    ways = [slow("a", 0.02), slow("b", 0.001), slow("c", 0.005)]
-    assert list(in_step(ways, 3, n_threads)) == [[("a", i), ("b", i), ("c", i)] for i in range(3)]
+    iterators = [slow("a", 0.02), slow("b", 0.001), slow("c", 0.005)]
+    assert list(in_step(iterators, 3, n_threads)) == [[("a", i), ("b", i), ("c", i)] for i in range(3)]
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

@@ -1,7 +1,7 @@
 """What users say about columns: which they mean, which belong together, what they cost and how much may be spent."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -13,70 +13,82 @@ from skinnytrees.kernels.state import select_runs
 
 
 @dataclass(frozen=True)
-class FeatureGroups:
-    """Features that enter and leave together: group g is made of ``features[offsets[g]]`` to ``features[offsets[g + 1] - 1]``."""
+class Groups:
+    """Features that enter and leave together, the design columns that they become, what they cost and which must stay.
+
+    Group g is made of the features ``features[offsets[g]:offsets[g + 1]]`` of the table, which become the design
+    columns ``column_offsets[g]`` to ``column_offsets[g + 1]``. It costs ``price[g]`` and, where ``always_selected[g]``, is never
+    removed.
+    """
 
     features: NDArray[np.intp]
     offsets: NDArray[np.intp]
+    column_offsets: NDArray[np.intp]
+    price: NDArray[np.float64]
+    always_selected: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, groups: Sequence[NDArray[np.intp]]) -> "FeatureGroups":
-        """From a list of features for each group."""
-        return cls(np.concatenate(groups), np.cumsum([0, *map(len, groups)]))
+    def of(cls, groups: Sequence[NDArray[np.intp]]) -> "Groups":
+        """From a list of features for each group, at a cost of one per feature and with one design column for each."""
+        offsets = np.cumsum([0, *map(len, groups)])
+        return cls(
+            np.concatenate(groups), offsets, offsets, np.diff(offsets).astype(float), np.zeros(len(groups), bool)
+        )
 
     @classmethod
-    def singles(cls, n_features: int) -> "FeatureGroups":
+    def singles(cls, n_features: int) -> "Groups":
         """Every feature a group of its own."""
-        return cls(np.arange(n_features), np.arange(n_features + 1))
+        offsets = np.arange(n_features + 1)
+        return cls(np.arange(n_features), offsets, offsets, np.ones(n_features), np.zeros(n_features, bool))
+
+    @classmethod
+    def read(
+        cls, feature_groups: Any, feature_costs: Any, always_select: Any, n_features: int, names: NDArray[Any] | None
+    ) -> "Groups":
+        """The groups that may be used at all, from the estimators' parameters."""
+        groups = read_groups(feature_groups, n_features, names)
+        costs = np.ones(n_features) if feature_costs is None else read_costs(feature_costs, n_features, names)
+        always = find_columns([] if always_select is None else always_select, n_features, names, "always_select")
+        price = groups.combine(costs, np.add)
+        always_selected = groups.combine(np.isin(np.arange(n_features), always), np.logical_or)
+        usable = np.isfinite(price)
+        refuse_unless(
+            not np.any(always_selected & ~usable),
+            "always_select names a column whose cost is infinite. Give it a finite cost.",
+        )
+        return replace(groups, price=price, always_selected=always_selected).take(np.flatnonzero(usable))
+
+    def __len__(self) -> int:
+        return len(self.price)
 
     @property
-    def sizes(self) -> NDArray[np.intp]:
+    def n_features(self) -> NDArray[np.intp]:
         """Number of features in each group."""
         return np.diff(self.offsets)
 
-    def take(self, groups: NDArray[np.intp]) -> "FeatureGroups":
+    def encoded(self, column_offsets: NDArray[np.intp]) -> "Groups":
+        """The same groups, encoded as these design columns."""
+        return replace(self, column_offsets=column_offsets)
+
+    def columns(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Design columns of some groups."""
+        return select_runs(self.column_offsets, groups)[0]
+
+    def take(self, groups: NDArray[np.intp]) -> "Groups":
         """Some of the groups."""
         places, offsets = select_runs(self.offsets, groups)
-        return FeatureGroups(self.features[places], offsets)
+        column_offsets = select_runs(self.column_offsets, groups)[1]
+        return Groups(self.features[places], offsets, column_offsets, self.price[groups], self.always_selected[groups])
 
     def combine(self, values: NDArray[Any], how: np.ufunc) -> NDArray[Any]:
         """The features' values combined within each group."""
         return np.asarray(how.reduceat(values[self.features], self.offsets[:-1]))
 
-
-@dataclass(frozen=True)
-class ColumnGroups:
-    """Groups of columns with what each costs and whether it must stay."""
-
-    groups: FeatureGroups
-    price: NDArray[np.float64]
-    fixed: NDArray[np.bool_]
-
-    @classmethod
-    def read(
-        cls, feature_groups: Any, feature_costs: Any, always_select: Any, n_features: int, names: NDArray[Any] | None
-    ) -> "ColumnGroups":
-        """The groups that may be used at all, from the estimators' parameters."""
-        groups = read_groups(feature_groups, n_features, names)
-        costs = np.ones(n_features) if feature_costs is None else read_costs(feature_costs, n_features, names)
-        always = find_columns([] if always_select is None else always_select, n_features, names, "always_select")
-        is_fixed = np.isin(np.arange(n_features), always)
-        price, fixed = groups.combine(costs, np.add), groups.combine(is_fixed, np.logical_or)
-        usable = np.isfinite(price)
-        refuse_unless(
-            not np.any(fixed & ~usable), "always_select names a column whose cost is infinite. Give it a finite cost."
-        )
-        return cls(groups, price, fixed).keep(usable)
-
-    def keep(self, chosen: NDArray[np.bool_]) -> "ColumnGroups":
-        """Some of the groups."""
-        return ColumnGroups(self.groups.take(np.flatnonzero(chosen)), self.price[chosen], self.fixed[chosen])
-
-    def worth_trying(self, budget: float, varies: NDArray[np.bool_]) -> "ColumnGroups":
+    def worth_trying(self, budget: float, varies: NDArray[np.bool_]) -> "Groups":
         """Without the groups that alone break the budget and those that never vary: they would only be in the way."""
-        affordable = self.fixed | (self.price <= budget - self.price[self.fixed].sum())
-        useful = affordable & (self.fixed | self.groups.combine(varies, np.logical_or))
-        return self.keep(useful if useful.any() else affordable)
+        affordable = self.always_selected | (self.price <= budget - self.price[self.always_selected].sum())
+        useful = affordable & (self.always_selected | self.combine(varies, np.logical_or))
+        return self.take(np.flatnonzero(useful if useful.any() else affordable))
 
     def total_price(self, feature_budget: Any, n_features: int, has_costs: bool) -> float:
         """The user's budget as a total price; it is met always, so one that cannot be met is refused."""
@@ -91,13 +103,17 @@ class ColumnGroups:
                 "share such as 0.25.",
             )
             budget = budget if whole else max(1, int(budget * n_features + 1e-9))
-        least = max(float(self.price.min()), float(self.price[self.fixed].sum()))
+        least = max(float(self.price.min()), float(self.price[self.always_selected].sum()))
         refuse_unless(
             budget >= least,
             f"feature_budget={feature_budget} cannot be met: always_select, or the smallest group, already takes {least:g}. "
             f"Use at least {least:g}.",
         )
         return float(budget)
+
+
+# The name under which the encoding asks for groups.
+FeatureGroups = Groups
 
 
 def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, parameter: str) -> NDArray[np.intp]:
@@ -122,13 +138,13 @@ def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, para
     return np.array(sorted(set(found)), dtype=np.intp)
 
 
-def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None) -> FeatureGroups:
+def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None) -> Groups:
     """Features that enter and leave together; a feature that is in no group is a group of its own.
 
     ``feature_groups`` is a list of lists of columns, a mapping from a group's name to its columns, or one label a column.
     """
     if feature_groups is None:
-        return FeatureGroups.singles(n_features)
+        return Groups.singles(n_features)
     if isinstance(feature_groups, Mapping):
         lists = list(feature_groups.values())
     elif all(isinstance(item, Sequence | np.ndarray) and not isinstance(item, str) for item in feature_groups):
@@ -149,7 +165,7 @@ def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None
         k = int(taken.argmax())
         raise ValueError(f"feature_groups puts column {k if names is None else names[k]!r} into two groups. Use one.")
     alone = [np.array([k]) for k in np.flatnonzero(taken == 0)]
-    return FeatureGroups.of(sorted([*groups, *alone], key=lambda group: int(group[0])))
+    return Groups.of(sorted([*groups, *alone], key=lambda group: int(group[0])))
 
 
 def read_costs(feature_costs: Any, n_features: int, names: NDArray[Any] | None) -> NDArray[np.float64]:

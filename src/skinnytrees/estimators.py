@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
 from skinnytrees import storage
-from skinnytrees.columns import ColumnGroups, find_columns
+from skinnytrees.columns import Groups, find_columns
 from skinnytrees.encoding import Scaling, varying_features
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.fitting import PathSettings, Problem, fit_path, fit_penalised
@@ -26,10 +26,11 @@ from skinnytrees.model import SoftTrees
 from skinnytrees.parameters import (
     CONSTRAINTS,
     chosen_activation,
-    chosen_rules,
+    final_recipe,
     penalised_size,
     penalised_training,
 )
+from skinnytrees.path.rules import DEFAULT_RULES, PathRules
 from skinnytrees.progress import path_progress
 from skinnytrees.rows import Rows, merge_rows, split_rows
 from skinnytrees.tables import Vocabulary, is_float_array, open_table, read_columns, read_table
@@ -43,6 +44,8 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
     """What classifier and regressor share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
+    # A subclass may have other rules, which is how benchmarks and tests compare them; cloning keeps a class.
+    _rules: ClassVar[PathRules] = DEFAULT_RULES
     _vocabulary: Vocabulary | None
 
     def __sklearn_tags__(self) -> Any:
@@ -86,7 +89,8 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
                 size_rule=self.size_rule,
                 refit=self.refit,
                 folds=folds,
-                final=chosen_rules(self),
+                rules=self._rules,
+                final_recipe=final_recipe(self),
                 callbacks=tuple(self.callbacks or ()),
                 show=show,
             )
@@ -133,21 +137,19 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         pairs = splitter.split(np.zeros((len(source.Y), 1)), source.Y[:, 0])
         return [(merge_rows(source.take(kept)), merge_rows(source.take(held))) for kept, held in pairs]
 
-    def _column_groups(self) -> ColumnGroups:
-        return ColumnGroups.read(
+    def _column_groups(self) -> Groups:
+        return Groups.read(
             self.feature_groups, self.feature_costs, self.always_select, self.n_features_in_, self._names()
         )
 
-    def _problem(self, training: Rows, groups: ColumnGroups) -> Problem:
+    def _problem(self, training: Rows, groups: Groups) -> Problem:
         loss = self._loss()
         words = set() if self._vocabulary is None else set(self._vocabulary.words)
         return Problem(
             loss=loss,
             activation=chosen_activation(self),
             n_outputs=self._n_outputs(training),
-            feature_groups=groups.groups,
-            price=groups.price,
-            fixed=groups.fixed,
+            groups=groups,
             is_categorical=np.isin(np.arange(self.n_features_in_), sorted(words | self._categorical_columns())),
             standardize=self.standardize,
             target_scale=lambda rows: self._target_scale(rows, loss),

@@ -49,8 +49,8 @@ _PENALISED_DEFAULTS: dict[str, Any] = {
     "batch_size": 64,
     "l2": 0.1,
 }
-# With the path, they are the rules' own, which have other names for what is set.
-_NAMES_IN_RULES = {
+# With the path, they are the rules' own, whose recipes have other names for what is set.
+_NAMES_IN_RECIPES = {
     "n_estimators": "n_trees",
     "max_depth": "depth",
     "learning_rate": "learning_rate",
@@ -65,10 +65,10 @@ def chosen_activation(estimator: Any) -> Activation:
     return _named(estimator.activation, ACTIVATIONS)
 
 
-def chosen_rules(estimator: Any) -> dict[str, Any]:
-    """What the user sets of the path's final ensemble."""
-    values = {rule: getattr(estimator, name) for name, rule in _NAMES_IN_RULES.items()}
-    return {rule: value for rule, value in values.items() if not isinstance(value, str)}
+def final_recipe(estimator: Any) -> dict[str, Any]:
+    """What the user sets of the recipe of the path's final ensembles."""
+    values = {field: getattr(estimator, name) for name, field in _NAMES_IN_RECIPES.items()}
+    return {field: value for field, value in values.items() if not isinstance(value, str)}
 
 
 def penalised_size(estimator: Any) -> tuple[int, int]:

@@ -29,23 +29,23 @@ def side_by_side(tasks: Sequence[Callable[[], Result]], n_threads: int) -> list[
         return list(pool.map(lambda task: task(), tasks))
 
 
-def in_step(ways: Sequence[Iterator[Result]], n_items: int, n_threads: int) -> Iterator[list[Result]]:
+def in_step(iterators: Sequence[Iterator[Result]], n_items: int, n_threads: int) -> Iterator[list[Result]]:
     """The first items of all iterators, then the second ones, up to ``n_items`` of each.
 
     Nobody waits for the slowest: a free thread goes on with the iterator that is least advanced.
     """
-    if n_threads == 1 or len(ways) == 1:
+    if n_threads == 1 or len(iterators) == 1:
         for _ in range(n_items):
-            yield [next(way) for way in ways]
+            yield [next(iterator) for iterator in iterators]
         return
-    items: list[list[Result]] = [[] for _ in ways]
+    items: list[list[Result]] = [[] for _ in iterators]
     running: dict[Future[Result], int] = {}
     with ThreadPoolExecutor(n_threads) as pool:
         for n_given in range(n_items):
             while any(len(given) == n_given for given in items):
-                idle = [i for i in range(len(ways)) if i not in running.values() and len(items[i]) < n_items]
+                idle = [i for i in range(len(iterators)) if i not in running.values() and len(items[i]) < n_items]
                 for i in sorted(idle, key=lambda i: len(items[i]))[: n_threads - len(running)]:
-                    running[pool.submit(next, ways[i])] = i
+                    running[pool.submit(next, iterators[i])] = i
                 for done in wait(running, return_when=FIRST_COMPLETED).done:
                     items[running.pop(done)].append(done.result())
             yield [given[n_given] for given in items]

@@ -8,7 +8,7 @@ and the loss with Z - r w instead of Z = XW + b is the cost of the removal. Of t
 0/1 columns of a category, one is.
 
 Where columns carry the same signal with noise of their own, though, keeping several is worth more, and the plain cost
-sees that: which way is better is for held-out rows to say.
+sees that: which of the two is better is for held-out rows to say.
 """
 
 import heapq
@@ -18,32 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from skinnytrees.columns import Groups
 from skinnytrees.kernels.compilation import SameTypes
 from skinnytrees.kernels.epoch import evaluate_scores
 from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace
 from skinnytrees.losses import fill_loss
+from skinnytrees.path.rules import EliminationRules
 
-# Costs are measured on so many rows, and on fewer where there are many groups: to measure all of them once takes the same time.
-_MOST_COST_ROWS = 2000
-_LEAST_COST_ROWS = 500
-_COST_ROWS_TIMES_GROUPS = 64_000
+# Rows whose loss is evaluated at once.
 _PIECE = 64
-# Training between two eliminations changes the costs. An old one is trusted to be at most this share above the new one.
-_SLACK = 0.5
-# Ridge of the linear prediction, relative to a column's variance: keeps the coefficients small where columns are
-# nearly dependent.
-_RIDGE = 0.01
-# With more columns than this (categories have many), the linear prediction would take longer than all training.
-_MOST_FILLED_IN = 1000
 
 
 class Elimination:
     """State of the elimination: weights and costs with everything removed so far filled in for."""
 
     def __init__(
-        self, trees: Trees, data: Data, offsets: NDArray[np.intp], functions: Functions, fill_in: bool
-    ) -> None:
-        n_rows = np.clip(_COST_ROWS_TIMES_GROUPS // (len(offsets) - 1), _LEAST_COST_ROWS, _MOST_COST_ROWS)
+        self, trees: Trees, data: Data, offsets: NDArray[np.intp], functions: Functions, rules: EliminationRules,
+        fill_in: bool,
+    ) -> None:  # fmt: skip
+        n_rows = np.clip(rules.rows_times_groups // (len(offsets) - 1), rules.least_rows, rules.most_rows)
         step = -(-len(data.Y) // int(n_rows))
         X: Any = data.X[::step]
         X = X.toarray() if sparse.issparse(X) else X
@@ -53,8 +46,8 @@ class Elimination:
         self.mean = X.mean(axis=0, dtype=np.float64)
         self.centred = X - self.mean.astype(np.float32)
         # Without a precision matrix, no column is taken to predict another.
-        fill_in = fill_in and X.shape[1] <= _MOST_FILLED_IN
-        self.precision = _precision(self.centred) if fill_in else None
+        fill_in = fill_in and X.shape[1] <= rules.most_filled_in
+        self.precision = _precision(self.centred, rules.ridge) if fill_in else None
         self.Z = self.rows.X @ trees.W + trees.b
         self.work = make_workspace(trees, _PIECE, data.Y.shape[1], 0)
         self.outputs, self.gradient = np.empty((2, len(self.Z), trees.O.shape[0]), dtype=self.Z.dtype)
@@ -109,15 +102,15 @@ class Elimination:
         return float(self.losses.astype(np.float64) @ self.rows.weight)
 
 
-def _precision(centred: NDArray[np.float32]) -> NDArray[np.float64]:
+def _precision(centred: NDArray[np.float32], ridge: float) -> NDArray[np.float64]:
     covariance = (centred.T @ centred).astype(np.float64) / len(centred)
-    size = np.where(np.diagonal(covariance) > 0, np.diagonal(covariance), 1.0)
-    return np.asarray(np.linalg.inv(covariance + _RIDGE * np.diag(size)), dtype=np.float64)
+    variance = np.where(np.diagonal(covariance) > 0, np.diagonal(covariance), 1.0)
+    return np.asarray(np.linalg.inv(covariance + ridge * np.diag(variance)), dtype=np.float64)
 
 
 def eliminate(
-    trees: Trees, data: Data, offsets: NDArray[np.intp], price: NDArray[np.float64], fixed: NDArray[np.bool_],
-    budget: float, functions: Functions, fill_in: bool, old_costs: NDArray[np.float64] | None = None,
+    trees: Trees, data: Data, groups: Groups, budget: float, functions: Functions, rules: EliminationRules, fill_in: bool,
+    old_costs: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:  # fmt: skip
     """Remove groups from ``trees`` in place, always the one that costs least for its price, until the rest fits the budget.
 
@@ -129,11 +122,11 @@ def eliminate(
     kept, costs : array of int, array of float
         Groups that are left, and what each would have cost when that was measured last.
     """
-    state = Elimination(trees, data, offsets, functions, fill_in)
+    state, price = Elimination(trees, data, groups.column_offsets, functions, rules, fill_in), groups.price
     kept, spent, n_removed = set(range(len(price))), price.sum(), 0
-    costs = np.full(len(price), -np.inf) if old_costs is None else old_costs - _SLACK * np.abs(old_costs)
+    costs = np.full(len(price), -np.inf) if old_costs is None else old_costs - rules.slack * np.abs(old_costs)
     never = -1
-    heap = [(costs[g] / price[g], g, never) for g in np.flatnonzero(~fixed).tolist()]
+    heap = [(costs[g] / price[g], g, never) for g in np.flatnonzero(~groups.always_selected).tolist()]
     heapq.heapify(heap)
     while spent > budget * (1 + 1e-12) and heap and len(kept) > 1:
         _, g, measured = heapq.heappop(heap)

@@ -1,0 +1,122 @@
+"""What every phase of the path works on, the points that it gives, and which groups fit a budget."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from skinnytrees.columns import Groups
+from skinnytrees.kernels.state import Data, Trees
+from skinnytrees.path.rules import PathRecipes, PathRules, SizeRules
+from skinnytrees.path.trainer import Trainer
+from skinnytrees.table_views import PickedRows
+from skinnytrees.training import EpochReport
+
+# Sparse data of more values than this stays sparse: dense, it would take 200 MB.
+_MOST_DENSE_VALUES = 50_000_000
+
+
+@dataclass(frozen=True)
+class PathInputs:
+    """Training rows, their groups, and how to train: what every phase works on."""
+
+    data: Data
+    groups: Groups
+    n_outputs: int
+    trainer: Trainer
+    rules: PathRules
+    recipes: PathRecipes
+
+    def rows_of(self, groups: NDArray[np.intp]) -> Data:
+        """The training rows with the design columns of these groups only."""
+        return data_of(self.data, self.groups.columns(groups))
+
+
+class PathPoint(NamedTuple):
+    """The ensemble at one size of the path, on the design columns of its groups."""
+
+    groups: NDArray[np.intp]
+    trees: Trees
+    train_loss: float
+
+    def cut(self, groups: Groups, kept: NDArray[np.intp]) -> "PathPoint":
+        """The point without more training, with the groups at these positions only."""
+        trees = self.trees.select(groups.take(self.groups).columns(kept))
+        return PathPoint(self.groups[kept], trees, self.train_loss)
+
+    def is_within(self, budget: float, groups: Groups) -> bool:
+        """Whether its groups cost no more than this."""
+        return bool(groups.price[self.groups].sum() <= budget * (1 + 1e-9))
+
+
+class Branch(NamedTuple):
+    """Points of the path in order, each with its loss on every held-out row, if there are any, and its report."""
+
+    points: list[PathPoint]
+    losses: list[NDArray[np.float64]]
+    reports: list[EpochReport]
+
+    def copy(self) -> "Branch":
+        """The same points, to go on from."""
+        return Branch(list(self.points), list(self.losses), list(self.reports))
+
+
+def data_of(data: Data, columns: NDArray[np.intp]) -> Data:
+    """The rows with some of their design columns."""
+    return data._replace(X=take_columns(data.X, columns))
+
+
+def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
+    """Some columns, of a view as a copy where they are few.
+
+    Sparse data becomes dense when its columns are no more than its rows and memory allows.
+    """
+    X = X if len(columns) == X.shape[1] else X[:, columns]
+    if not sparse.issparse(X):
+        return X.copied_if_small() if isinstance(X, PickedRows) else np.ascontiguousarray(X)
+    fits = X.shape[1] <= X.shape[0] and X.shape[0] * X.shape[1] <= _MOST_DENSE_VALUES
+    return np.ascontiguousarray(X.toarray()) if fits else X.tocsr()
+
+
+def falling_budgets(groups: Groups, wanted: float, rules: SizeRules) -> NDArray[np.float64]:
+    """Total prices to visit: geometric, then every size, the wanted budget among them, down to the least possible."""
+    total = groups.price.sum()
+    least = max(groups.price[groups.always_selected].sum(), groups.price.min())
+    unit = total / len(groups)
+    fine = unit * np.arange(1, rules.every_size_below + 1)
+    n_coarse = max(0, int(np.log(fine[-1] / total) / np.log(rules.ratio)))
+    coarse = total * rules.ratio ** np.arange(n_coarse + 1)
+    if np.all(groups.price == np.round(groups.price)):
+        coarse, fine = np.floor(coarse), np.floor(fine)
+    grid = np.concatenate([coarse, fine, [total, least, wanted]])
+    return np.unique(grid[(grid >= least) & (grid <= total)])[::-1]
+
+
+def keep_worthiest(worth: NDArray[np.float64], groups: Groups, budget: float) -> NDArray[np.intp]:
+    """Groups to keep within the budget: those always selected, then by worth for the price while they fit; at least one."""
+    gain = worth - worth.min()
+    order = np.lexsort((groups.price, -gain / groups.price, ~groups.always_selected))
+    if np.all(groups.price == groups.price[0]):
+        n_kept = int(budget / groups.price[0] + 1e-9)
+        return np.sort(order[: max(n_kept, 1)])
+    kept, spent = [], 0.0
+    for g in order:
+        if spent + groups.price[g] <= budget * (1 + 1e-12):
+            kept.append(g)
+            spent += groups.price[g]
+    return np.sort(np.array(kept or [int(np.argmin(groups.price))], dtype=np.intp))
+
+
+def keep_by_norm(point: PathPoint, groups: Groups, budget: float) -> NDArray[np.intp]:
+    """Positions of the point's groups of largest norm within the budget."""
+    here = groups.take(point.groups)
+    return keep_worthiest(group_norms(point.trees.W, here), here, budget)
+
+
+def group_norms(W: NDArray[Any], groups: Groups) -> NDArray[np.float64]:
+    """Root mean square over its rows of each group's norm: a group of many columns has no head start."""
+    squares = np.einsum("kj,kj->k", W, W).astype(np.float64)
+    offsets = groups.column_offsets
+    return np.sqrt(np.add.reduceat(squares, offsets[:-1]) / np.diff(offsets))

@@ -1,0 +1,51 @@
+"""Pruning: shrink by removal cost with a larger ensemble, where there are enough rows. It does not depend on a column's scale."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinnytrees.path.elimination import eliminate
+from skinnytrees.path.points import PathInputs, PathPoint, data_of
+from skinnytrees.path.rules import PathRules, PruningRules, Recipe
+
+
+def start_pruning(inputs: PathInputs, groups: NDArray[np.intp], rng: np.random.Generator) -> PathPoint:
+    """A new ensemble on these groups, to prune from."""
+    data = inputs.rows_of(groups)
+    recipe = for_columns(inputs.recipes.prune, data.X.shape[1], inputs.rules.pruning)
+    return PathPoint(groups, *inputs.trainer.start(data, inputs.n_outputs, recipe, rng))
+
+
+def prune(
+    start: PathPoint, inputs: PathInputs, budgets: NDArray[np.float64], fill_in: bool, rng: np.random.Generator
+) -> Iterator[PathPoint]:
+    """Shrink by removal cost from a trained point, a point for each of the falling ``budgets``."""
+    groups, trainer, rules = inputs.groups, inputs.trainer, inputs.rules
+    alive, trees = start.groups, start.trees.copy()
+    data = inputs.rows_of(alive)
+    costs = None
+    for budget in budgets:
+        here = groups.take(alive)
+        kept, costs = eliminate(trees, data, here, budget, trainer.functions, rules.elimination, fill_in, costs)
+        trees = trees.select(here.columns(kept))
+        data = data_of(data, here.columns(kept))
+        recipe = for_columns(inputs.recipes.prune_stage, trees.W.shape[0], rules.pruning)
+        recipe = after_losing(recipe, 1 - len(kept) / len(alive), rules)
+        alive = alive[kept]
+        loss = trainer.train(trees, data, recipe, rng)
+        yield PathPoint(alive, trees.copy(), loss)
+
+
+def for_columns(recipe: Recipe, n_columns: int, rules: PruningRules) -> Recipe:
+    """Smaller steps and more ridge where there are many columns."""
+    many = max(1.0, n_columns / rules.full_steps_up_to_columns) ** rules.columns_power
+    return replace(recipe, learning_rate=recipe.learning_rate / many, l2=recipe.l2 * many)
+
+
+def after_losing(recipe: Recipe, fraction: float, rules: PathRules) -> Recipe:
+    """Fewer epochs where less than the usual fraction of the groups has gone."""
+    relative = min(1.0, fraction / (1 - rules.sizes.ratio)) ** rules.pruning.epochs_power
+    least = min(rules.training.fewest_epochs, recipe.n_epochs)
+    return replace(recipe, n_epochs=max(least, round(recipe.n_epochs * relative)))

@@ -1,0 +1,310 @@
+"""All numbers that shape the path, as data, and the recipes that follow from them for a number of training rows.
+
+A rule is a field with its reason; ``docs/rules.md`` has the measurements. Other rules are ``dataclasses.replace(...)`` of these,
+or :func:`replace_rule` by name, and are handed down from the estimator: nothing here is read from a module by the phases.
+"""
+
+import difflib
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from numbers import Real
+from typing import Any
+
+from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How an ensemble is made and trained at a fixed support; ``n_copies`` of them are averaged.
+
+    Among the rules, ``n_epochs`` and ``batch_size`` are those for few rows: the number of epochs at most, the size of a batch at
+    least. :meth:`PathRules.for_rows` puts in those for the rows at hand.
+    """
+
+    n_trees: int
+    depth: int
+    learning_rate: float
+    l2: float
+    n_epochs: int
+    batch_size: int = 1
+    optimizer: Optimizer
+    schedule: RateSchedule
+    n_copies: int = 1
+
+
+# A learning rate that falls at the end leaves no ensemble between two solutions.
+_FALLING = OneCycle(warm_up=0.1, start=0.3, end=0.05)
+# Adam takes batches of at least this many rows.
+_ADAM_BATCH_SIZE = 32
+
+
+@dataclass(frozen=True)
+class TrainingRules:
+    """Batches and epochs of every training on the path."""
+
+    # Rows per step: small batches where steps would be few, large ones where there are more than enough.
+    batch_size: int = 16
+    batch_size_above_few_rows: int = 64
+    batch_size_above_many_rows: int = 256
+    few_rows: float = 1000
+    many_rows: float = 20_000
+    # Beyond this many rows an epoch has enough steps, so the number of epochs falls as 1 / rows, but not below the fewest.
+    all_epochs_up_to_rows: float = 5000
+    fewest_epochs: int = 2
+
+    def batch_size_for(self, n_rows: int) -> int:
+        """Rows per step."""
+        if n_rows <= self.few_rows:
+            return self.batch_size
+        return self.batch_size_above_few_rows if n_rows <= self.many_rows else self.batch_size_above_many_rows
+
+    def epochs_for(self, n_epochs: int, n_rows: int) -> int:
+        """Number of epochs where ``n_epochs`` are right for few rows."""
+        return max(self.fewest_epochs, round(n_epochs * min(1.0, self.all_epochs_up_to_rows / n_rows)))
+
+
+@dataclass(frozen=True)
+class SizeRules:
+    """Which sizes are visited, and which of them is chosen."""
+
+    # Each size is this fraction of the one before; from this many groups on down every size is visited.
+    ratio: float = 0.75
+    every_size_below: int = 16
+    # A size counts as no worse than the best when its excess loss, paired over rows, is within this many standard errors.
+    noise: float = 1.0
+    # Up to so many standard errors the loss leaves doubt: a larger size is taken if it ranks held-out rows at least as well.
+    doubt: float = 2.0
+
+
+@dataclass(frozen=True)
+class ScreeningRules:
+    """Shrinking by norm: small ensembles with plain gradient steps, cheap even for 100,000 columns."""
+
+    start: Recipe = Recipe(
+        n_trees=20, depth=2, learning_rate=0.3, l2=0.1, n_epochs=10, optimizer=FixedSupportSGD(), schedule=Constant()
+    )
+    stage: Recipe = Recipe(
+        n_trees=20, depth=2, learning_rate=0.3, l2=0.1, n_epochs=4, optimizer=FixedSupportSGD(), schedule=_FALLING
+    )
+    # Where nothing is pruned, screening goes to the end of the path, and its stages have to train longer.
+    stage_epochs_without_pruning: int = 8
+    # On few rows screening meets dead ends, and other random trees lead to others: so many walks are started where nothing is
+    # pruned, and the first is taken that is within so many standard errors of the best.
+    n_starts: int = 4
+    noise: float = 1.0
+
+
+@dataclass(frozen=True)
+class SwapRules:
+    """Exchanging groups inside for groups outside, where rows are too few for pruning."""
+
+    # Swaps are tried where there are at most this many groups per row; with more, the training loss says nothing.
+    groups_per_row: float = 0.2
+    # The first exchange takes this fraction of the groups; after a failure, half as many are exchanged.
+    first_fraction: float = 0.25
+    rounds: int = 12
+    # A swap must bring the training loss down to this fraction of what it was: less may be noise.
+    gain: float = 0.95
+    # Pruning repairs the mistakes of screening itself.
+    before_pruning: bool = False
+
+
+@dataclass(frozen=True)
+class PruningRules:
+    """Shrinking by removal cost: a larger ensemble with Adam, where there are enough rows."""
+
+    # Fewer training rows than this cannot tell a large ensemble's removal costs from noise: screening goes all the way.
+    needs_rows: float = 400
+    # Pruning starts at this many groups, or at more where there are so many rows for each.
+    starts_at: int = 100
+    rows_per_group: float = 30
+    start: Recipe = Recipe(
+        n_trees=50, depth=4, learning_rate=0.03, l2=1.0, n_epochs=15, batch_size=_ADAM_BATCH_SIZE,
+        optimizer=Adam(), schedule=OneCycle(),
+    )  # fmt: skip
+    stage: Recipe = Recipe(
+        n_trees=50, depth=4, learning_rate=0.01, l2=1.0, n_epochs=5, batch_size=_ADAM_BATCH_SIZE,
+        optimizer=Adam(), schedule=OneCycle(warm_up=0.1),
+    )  # fmt: skip
+    # Few rows need more shrinkage: above this many rows the ridge falls as 1 / rows, down to this fraction.
+    full_ridge_up_to_rows: float = 300
+    least_ridge: float = 0.3
+    # More columns move w.x by more in each step: above so many, the learning rate falls and the ridge grows with this power.
+    full_steps_up_to_columns: float = 16
+    columns_power: float = 0.5
+    # Fewer epochs are needed where less than the usual fraction of the groups has gone, by this power of the ratio.
+    epochs_power: float = 0.5
+    # The branches that are tried: with and without the columns that stay filling in for what goes.
+    fill_in: tuple[bool, ...] = (True, False)
+    # Held-out rows compare the branches' own ensembles; to make final ensembles for each takes longer and gains nothing.
+    branches_compared_by_final: bool = False
+
+    def ridge_for(self, l2: float, n_rows: int) -> float:
+        """Ridge where ``l2`` is right for few rows."""
+        return l2 * min(1.0, max(self.least_ridge, self.full_ridge_up_to_rows / n_rows))
+
+
+@dataclass(frozen=True)
+class EliminationRules:
+    """How removal costs are measured."""
+
+    # Costs are measured on at most so many rows, and on fewer where there are many groups, so that measuring all of them once
+    # takes the same time.
+    most_rows: int = 2000
+    least_rows: int = 500
+    rows_times_groups: int = 64_000
+    # Training between two eliminations changes the costs. An old one is trusted to be at most this fraction above the new one.
+    slack: float = 0.5
+    # Ridge of the linear prediction that fills in, relative to a column's variance: keeps coefficients small where columns are
+    # nearly dependent.
+    ridge: float = 0.01
+    # With more columns than this (categories have many), the linear prediction would take longer than all training.
+    most_filled_in: int = 1000
+
+
+@dataclass(frozen=True)
+class FinalRules:
+    """The ensembles that are made at the chosen size; held-out rows choose among them."""
+
+    # The mean of small ensembles is safe on few rows, and the only one where there are more columns per row than this.
+    averaged: Recipe = Recipe(
+        n_trees=20, depth=2, learning_rate=0.6, l2=1.0, n_epochs=40, optimizer=FixedSupportSGD(), schedule=_FALLING,
+        n_copies=4,
+    )  # fmt: skip
+    averaged_only_above_columns_per_row: float = 1.0
+    # Below this many rows it stands beside the large ones and goes first within noise; from here on, large ones have deeper trees
+    # and take longer steps.
+    few_rows_below: float = 1000
+    noise: float = 1.0
+    large_on_few_rows: Recipe = Recipe(
+        n_trees=50, depth=4, learning_rate=0.04, l2=0.1, n_epochs=30, batch_size=_ADAM_BATCH_SIZE,
+        optimizer=Adam(), schedule=OneCycle(), n_copies=2,
+    )  # fmt: skip
+    large: Recipe = Recipe(
+        n_trees=30, depth=5, learning_rate=0.08, l2=0.1, n_epochs=30, batch_size=_ADAM_BATCH_SIZE,
+        optimizer=Adam(), schedule=OneCycle(), n_copies=2,
+    )  # fmt: skip
+    # Which large ensembles to try, the preferred first: lightly or strongly regularised, or the mean of both. Which is best
+    # depends on the noise in the data.
+    large_blends: tuple[str, ...] = ("mean", "light", "strong")
+    # Above this many columns, the lightly regularised one takes shorter steps, but not shorter than this, and the strongly
+    # regularised one has a ridge in proportion to the columns, but no more than this.
+    full_steps_up_to_columns: float = 16
+    least_light_rate: float = 0.01
+    strong_rate: float = 0.01
+    most_strong_l2: float = 10.0
+    # Above this many columns a large ensemble has fewer trees, but no fewer than this.
+    all_trees_up_to_columns: float = 100
+    fewest_trees: int = 10
+
+
+@dataclass(frozen=True)
+class PathRecipes:
+    """The recipes for one number of training rows.
+
+    ``prune_from`` is the number of groups from which on pruning takes over, 0 where nothing is pruned; ``users_choices`` are
+    fields of the final ensembles' recipes that the user has set.
+    """
+
+    prune_from: int
+    screen: Recipe
+    screen_stage: Recipe
+    prune: Recipe
+    prune_stage: Recipe
+    averaged: Recipe
+    large: Recipe
+    users_choices: tuple[tuple[str, Any], ...] = ()
+
+    def with_users_choices(self, recipe: Recipe) -> Recipe:
+        """A final ensemble's recipe with what the user has set."""
+        return replace(recipe, **dict(self.users_choices))
+
+
+@dataclass(frozen=True)
+class PathRules:
+    """Every number that shapes the path.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from skinnytrees.path.rules import DEFAULT_RULES, SwapRules
+    >>> replace(DEFAULT_RULES, swaps=SwapRules(gain=0.99)).swaps.gain
+    0.99
+    >>> DEFAULT_RULES.for_rows(50_000).screen.batch_size
+    256
+    """
+
+    training: TrainingRules = TrainingRules()
+    sizes: SizeRules = SizeRules()
+    screening: ScreeningRules = ScreeningRules()
+    swaps: SwapRules = SwapRules()
+    pruning: PruningRules = PruningRules()
+    elimination: EliminationRules = EliminationRules()
+    final: FinalRules = FinalRules()
+
+    def for_rows(self, n_rows: int, **users_choices: Any) -> PathRecipes:
+        """The recipes for this many training rows; ``users_choices`` are fields of the final ensembles' recipes."""
+        training, screening, pruning, final = self.training, self.screening, self.pruning, self.final
+        batch_size = users_choices.get("batch_size") or training.batch_size_for(n_rows)
+
+        def fitted(recipe: Recipe, **changes: Any) -> Recipe:
+            n_epochs = training.epochs_for(recipe.n_epochs, n_rows)
+            return replace(
+                recipe, **{"n_epochs": n_epochs, "batch_size": max(batch_size, recipe.batch_size), **changes}
+            )
+
+        prunes = n_rows >= pruning.needs_rows
+        longer = {} if prunes else {"n_epochs": screening.stage_epochs_without_pruning}
+        large = final.large if n_rows >= final.few_rows_below else final.large_on_few_rows
+        return PathRecipes(
+            prune_from=max(pruning.starts_at, int(n_rows // pruning.rows_per_group)) if prunes else 0,
+            screen=fitted(screening.start),
+            screen_stage=fitted(screening.stage, **longer),
+            prune=fitted(pruning.start, l2=pruning.ridge_for(pruning.start.l2, n_rows)),
+            prune_stage=fitted(pruning.stage, l2=pruning.ridge_for(pruning.stage.l2, n_rows)),
+            averaged=replace(fitted(final.averaged), **users_choices),
+            large=fitted(large),
+            users_choices=tuple(users_choices.items()),
+        )
+
+
+DEFAULT_RULES = PathRules()
+
+
+def rule_names(rules: Any = DEFAULT_RULES, prefix: str = "") -> Iterator[str]:
+    """Dotted names of all rules, such as ``swaps.gain`` or ``pruning.start.n_trees``."""
+    for field in fields(rules):
+        value, name = getattr(rules, field.name), prefix + field.name
+        if is_dataclass(value) and fields(value):
+            yield from rule_names(value, name + ".")
+        else:
+            yield name
+
+
+def replace_rule(rules: PathRules, name: str, value: Any) -> PathRules:
+    """The rules with another value for one of them, or for a whole section or recipe.
+
+    Examples
+    --------
+    >>> from skinnytrees.path.rules import DEFAULT_RULES, replace_rule
+    >>> replace_rule(DEFAULT_RULES, "pruning.start.n_trees", 25).pruning.start.n_trees
+    25
+    >>> replace_rule(DEFAULT_RULES, "swap.gain", 0.99)
+    Traceback (most recent call last):
+    ...
+    ValueError: There is no rule 'swap.gain'. The nearest names are swaps.gain, swaps.rounds, ...
+    """
+    known = list(rule_names(rules))
+    if not any(f"{one}.".startswith(f"{name}.") for one in known):
+        nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.0)
+        raise ValueError(f"There is no rule {name!r}. The nearest names are {', '.join(nearest)}.")
+    old = functools.reduce(getattr, name.split("."), rules)
+    if isinstance(old, Real) and not isinstance(value, Real):
+        raise ValueError(f"The rule {name} is a number, but {value!r} was given. Use a number such as {old!r}.")
+    return _replaced(rules, name.split("."), value)
+
+
+def _replaced(rules: Any, names: list[str], value: Any) -> Any:
+    first, *rest = names
+    return replace(rules, **{first: _replaced(getattr(rules, first), rest, value) if rest else value})

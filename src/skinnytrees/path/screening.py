@@ -1,0 +1,39 @@
+"""Screening: shrink by norm with a small ensemble, which is cheap even for 100,000 columns."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinnytrees.path.points import PathInputs, PathPoint, data_of, keep_by_norm
+from skinnytrees.path.swapping import swap
+
+
+def screen(inputs: PathInputs, budgets: NDArray[np.float64], rng: np.random.Generator) -> Iterator[PathPoint]:
+    """Shrink by norm from all groups, a point for each of the falling ``budgets``, until pruning can take over."""
+    groups, trainer, recipes = inputs.groups, inputs.trainer, inputs.recipes
+    everything = np.arange(len(groups))
+    point: PathPoint | None = None
+    data = inputs.data
+    for budget in budgets:
+        kept = everything if point is None else keep_by_norm(point, groups, budget)
+        if len(kept) <= recipes.prune_from:
+            return
+        if point is None:
+            data = data_of(data, groups.columns(kept))
+            point = PathPoint(everything, *trainer.start(data, inputs.n_outputs, recipes.screen, rng))
+        else:
+            data = data_of(data, groups.take(point.groups).columns(kept))
+            point = point.cut(groups, kept)
+            point = point._replace(train_loss=trainer.train(point.trees, data, recipes.screen_stage, rng))
+        if _swaps(inputs, point):
+            point = swap(point, inputs, rng)
+            data = inputs.rows_of(point.groups)
+        yield point._replace(trees=point.trees.copy())
+
+
+def _swaps(inputs: PathInputs, point: PathPoint) -> bool:
+    """Whether swaps may repair what shrinking by norm got wrong at this size."""
+    swaps = inputs.rules.swaps
+    allowed = inputs.recipes.prune_from == 0 or swaps.before_pruning
+    return allowed and len(point.groups) <= len(inputs.data.Y) * swaps.groups_per_row

@@ -1,0 +1,65 @@
+"""Swaps: exchange the weakest groups inside for those outside that the loss pulls in most, where rows are too few for pruning."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinnytrees.columns import Groups
+from skinnytrees.kernels.state import view_trees
+from skinnytrees.path.points import PathInputs, PathPoint, group_norms
+from skinnytrees.runs import split_gradients, transposed_product
+
+
+def swap(point: PathPoint, inputs: PathInputs, rng: np.random.Generator) -> PathPoint:
+    """Exchange groups while that lowers the training loss.
+
+    Shrinking by norm makes early mistakes on few rows; this repairs them. Half as many are exchanged after a failure.
+    """
+    rules, trainer = inputs.rules.swaps, inputs.trainer
+    n_exchanged = max(1, int(len(point.groups) * rules.first_fraction))
+    point = _measured(point, inputs)
+    pull = pull_of_groups(point, inputs)
+    for _ in range(rules.rounds):
+        changed = exchange(point, pull, inputs.groups, n_exchanged)
+        if changed is None:
+            break
+        trainer.train(changed.trees, inputs.rows_of(changed.groups), inputs.recipes.screen_stage, rng)
+        changed = _measured(changed, inputs)
+        if changed.train_loss < rules.gain * point.train_loss:
+            point, pull = changed, pull_of_groups(changed, inputs)
+        else:
+            n_exchanged //= 2
+    return point
+
+
+def pull_of_groups(point: PathPoint, inputs: PathInputs) -> NDArray[np.float64]:
+    """How strongly the loss pulls at the weights of every group: the norm of their gradient x' D, also where they are zero."""
+    rows = inputs.rows_of(point.groups)
+    D = split_gradients(point.trees, rows, inputs.trainer.functions)
+    return group_norms(transposed_product(inputs.data.X, D), inputs.groups)
+
+
+def exchange(point: PathPoint, pull: NDArray[np.float64], groups: Groups, n_exchanged: int) -> PathPoint | None:
+    """Groups of least norm out, as many of largest pull in, with zero weights; None where that cannot be paid for."""
+    here = groups.take(point.groups)
+    movable = np.flatnonzero(~here.always_selected)
+    n_exchanged = min(n_exchanged, len(movable), len(groups) - len(point.groups))
+    if n_exchanged == 0:
+        return None
+    leaving = movable[np.argsort(group_norms(point.trees.W, here)[movable])[:n_exchanged]]
+    outside = np.delete(pull, point.groups)
+    coming = np.delete(np.arange(len(pull)), point.groups)[np.argpartition(-outside, n_exchanged - 1)[:n_exchanged]]
+    together = np.sort(np.append(np.delete(point.groups, leaving), coming))
+    if groups.price[together].sum() > here.price.sum() * (1 + 1e-12):
+        return None
+    columns = groups.columns(together)
+    W = np.zeros((len(columns), point.trees.W.shape[1]), dtype=point.trees.W.dtype)
+    _, new, old = np.intersect1d(columns, groups.columns(point.groups), return_indices=True)
+    W[new] = point.trees.W[old]
+    flat = np.concatenate([W.ravel(), point.trees.b, point.trees.O.ravel()])
+    return PathPoint(together, view_trees(flat, len(columns), W.shape[1], point.trees.O.shape), point.train_loss)
+
+
+def _measured(point: PathPoint, inputs: PathInputs) -> PathPoint:
+    """The point with the loss that its ensemble has now on the training rows."""
+    losses = inputs.trainer.row_losses(point.trees, inputs.rows_of(point.groups))
+    return point._replace(train_loss=float(np.average(losses, weights=inputs.data.weight)))

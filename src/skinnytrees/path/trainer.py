@@ -1,0 +1,123 @@
+"""Training ensembles at a fixed support: one, several side by side, and the mean of several."""
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinnytrees.activations import Activation
+from skinnytrees.exceptions import DivergenceError
+from skinnytrees.kernels.state import Data, Functions, Trees, start_trees, view_trees
+from skinnytrees.losses import Loss, evaluate_loss
+from skinnytrees.path.rules import Recipe
+from skinnytrees.threads import side_by_side
+from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, run_epochs
+
+# Recipes whose ensembles are averaged.
+Blend = tuple[Recipe, ...]
+
+# The loss of an ensemble that overflows; its square is still a number.
+_HOPELESS = 1e100
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Loss and activation, and what can be done with them on so many threads."""
+
+    loss: Loss
+    activation: Activation
+    n_threads: int = 1
+
+    @property
+    def functions(self) -> Functions:
+        """Compiled loss and activation."""
+        return TrainingSettings(self.loss, self.activation, 1, 1, 1.0, 0.0).functions(np.float32)
+
+    def train(self, trees: Trees, data: Data, recipe: Recipe, rng: np.random.Generator) -> float:
+        """Train in place at a fixed support and return the last epoch's mean loss.
+
+        A rate that makes the loss overflow is cut until it does not: the path has to arrive on any data.
+        """
+        start = trees.flat.copy()
+        rate = recipe.learning_rate
+        while True:
+            settings = TrainingSettings(
+                self.loss, self.activation, recipe.n_epochs, recipe.batch_size, rate, recipe.l2,
+                optimizer=recipe.optimizer, schedule=recipe.schedule,
+            )  # fmt: skip
+            try:
+                *_, (loss, _, run) = run_epochs(trees, data, np.array([0, trees.W.shape[0]]), settings, rng)
+                run.sync()
+                refuse_divergence(loss, trees.flat, recipe.n_epochs, settings)
+                return loss
+            except DivergenceError:
+                if rate < 1e-6 * recipe.learning_rate:
+                    raise
+                trees.flat[:] = start
+                rate /= 4
+
+    def start(self, data: Data, n_outputs: int, recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
+        """A new ensemble, trained; copies are averaged into one."""
+        return self.start_each(data, n_outputs, [recipe], rng)[0]
+
+    def start_each(
+        self, data: Data, n_outputs: int, recipes: Sequence[Recipe], rng: np.random.Generator
+    ) -> list[tuple[Trees, float]]:
+        """A new ensemble by each of the recipes; they and their copies are trained side by side."""
+
+        def one_copy(recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
+            trees = start_trees(data.X.shape[1], recipe.n_trees, recipe.depth, n_outputs, rng)
+            return trees, self.train(trees, data, recipe, rng)
+
+        tasks = [
+            functools.partial(one_copy, recipe, own_rng)
+            for recipe in recipes
+            for own_rng in split_generator(rng, recipe.n_copies)
+        ]
+        copies = iter(side_by_side(tasks, self.n_threads))
+        results = []
+        for recipe in recipes:
+            trees, losses = zip(*itertools.islice(copies, recipe.n_copies), strict=True)
+            results.append((average(list(trees)), float(np.mean(losses))))
+        return results
+
+    def start_blend(self, data: Data, n_outputs: int, blend: Blend, rng: np.random.Generator) -> Trees:
+        """The mean of new ensembles by these recipes."""
+        return average([trees for trees, _ in self.start_each(data, n_outputs, blend, rng)])
+
+    def ranking(self, trees: Trees, data: Data) -> float:
+        """How well the ensemble ranks rows; not a number where the loss knows no ranking."""
+        return self.loss.ranking(data.Y, evaluate(trees, data.X, self.functions), data.weight)
+
+    def row_losses(self, trees: Trees, data: Data) -> NDArray[np.float64]:
+        """Loss of every row."""
+        F, functions = evaluate(trees, data.X, self.functions), self.functions
+        losses = evaluate_loss(functions.loss, functions.loss_parameter, F, data.Y)[0].astype(np.float64)
+        self.loss.raise_error()
+        return np.nan_to_num(losses, nan=_HOPELESS, posinf=_HOPELESS)
+
+
+def split_generator(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
+    """Generators for tasks that run side by side, so that no result depends on which comes first."""
+    return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=n)]
+
+
+def average(copies: list[Trees]) -> Trees:
+    """One ensemble whose output is the mean of the copies' outputs."""
+    if len(copies) == 1:
+        return copies[0]
+    n, n_columns = len(copies), copies[0].W.shape[0]
+    n_trees, n_outputs = copies[0].n_trees, copies[0].O.shape[0]
+
+    def concatenated(parts: list[NDArray[Any]], rows: int) -> NDArray[Any]:
+        return np.concatenate([part.reshape(rows, -1, n_trees) for part in parts], axis=2).reshape(rows, -1)
+
+    W = concatenated([trees.W for trees in copies], n_columns)
+    b = concatenated([trees.b for trees in copies], 1)
+    leaves = concatenated([trees.O / n for trees in copies], n_outputs)
+    flat = np.concatenate([W.ravel(), b.ravel(), leaves.ravel()])
+    return view_trees(flat, n_columns, W.shape[1], leaves.shape)

@@ -1,0 +1,113 @@
+"""The walk from all groups to the last one: which phase comes when, what is told on the way, and what Ctrl-C leaves."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from skinnytrees.path.evidence import HeldOutRows
+from skinnytrees.path.points import Branch, PathInputs, PathPoint, falling_budgets, keep_by_norm
+from skinnytrees.path.pruning import prune, start_pruning
+from skinnytrees.path.screening import screen
+from skinnytrees.path.trainer import split_generator
+from skinnytrees.threads import in_step
+from skinnytrees.training import EpochReport
+
+
+class Walk:
+    """A walk on training rows, measured on held-out rows.
+
+    It begins with screening and branches where pruning takes over: one branch fills in for what is removed, one does not.
+    Where rows are too few for pruning, it branches at the very beginning: screening meets dead ends on few rows, and new random
+    trees lead to others.
+
+    Parameters
+    ----------
+    inputs : PathInputs
+        What every phase works on.
+    held_out : HeldOutRows or None
+        Rows to measure every point on.
+    budget : float
+        Total price that must be among the sizes visited.
+    report : callable
+        Is told about the best branch's point at every size, and answers whether to stop once the budget is met.
+    """
+
+    def __init__(
+        self, inputs: PathInputs, held_out: HeldOutRows | None, budget: float, report: Callable[[EpochReport], bool]
+    ) -> None:
+        self.inputs, self.held_out, self.budget, self.report = inputs, held_out, budget, report
+        self.branches = [Branch([], [], [])]
+        self.interrupted = False
+
+    def go(self, rng: np.random.Generator) -> None:
+        """Walk; after Ctrl-C, cut the last ensemble to the budget without more training."""
+        try:
+            self._go(rng)
+        except KeyboardInterrupt:
+            branch, groups = self.branches[0], self.inputs.groups
+            if not branch.points:
+                raise
+            self.interrupted = True
+            self.branches = [branch]
+            last = branch.points[-1]
+            kept = keep_by_norm(last, groups, self.budget)
+            if len(kept) < len(last.groups):
+                self._measure(last.cut(groups, kept), branch)
+            warnings.warn(
+                "The path was interrupted; the model is cut to the budget from the last finished size.", stacklevel=7
+            )
+
+    def _go(self, rng: np.random.Generator) -> None:
+        inputs, rules = self.inputs, self.inputs.rules
+        budgets = falling_budgets(inputs.groups, self.budget, rules.sizes)
+        if not inputs.recipes.prune_from:
+            starts = [screen(inputs, budgets, own_rng) for own_rng in split_generator(rng, rules.screening.n_starts)]
+            self._branch_off(starts, len(budgets))
+            return
+        for point in screen(inputs, budgets, rng):
+            if self._add([point]):
+                return
+        screened = self.branches[0].points
+        budgets = budgets[len(screened) :]
+        if len(budgets) == 0:
+            return
+        alive = np.arange(len(inputs.groups))
+        if screened:
+            alive = screened[-1].groups[keep_by_norm(screened[-1], inputs.groups, budgets[0])]
+        start = start_pruning(inputs, alive, rng)
+        if self._add([start]):
+            return
+        fill_in = rules.pruning.fill_in
+        branches = [
+            prune(start, inputs, budgets[1:], fills_in, own_rng)
+            for fills_in, own_rng in zip(fill_in, split_generator(rng, len(fill_in)), strict=True)
+        ]
+        self._branch_off(branches, len(budgets) - 1)
+
+    def _branch_off(self, branches: Sequence[Iterator[PathPoint]], n_points: int) -> None:
+        """From what has been walked so far, go on along several branches side by side."""
+        trunk = self.branches[0]
+        self.branches = [trunk.copy() for _ in branches]
+        for points in in_step(branches, n_points, self.inputs.trainer.n_threads):
+            if self._add(points):
+                return
+
+    def _add(self, points: Sequence[PathPoint]) -> bool:
+        """Take in a point for every branch and report the best; whether to stop."""
+        reports = [self._measure(point, branch) for point, branch in zip(points, self.branches, strict=True)]
+        best = min(reports, key=lambda report: report.loss if self.held_out is None else report.val_loss)
+        stop = self.report(best)
+        return stop and all(point.is_within(self.budget, self.inputs.groups) for point in points)
+
+    def _measure(self, point: PathPoint, branch: Branch) -> EpochReport:
+        """Take a point in with its losses and report; all or nothing, whenever Ctrl-C comes."""
+        val_loss = np.nan
+        n_features = int(self.inputs.groups.n_features[point.groups].sum())
+        losses = None if self.held_out is None else self.held_out.row_losses(point.groups, point.trees)
+        if losses is not None and self.held_out is not None:
+            val_loss = float(np.average(losses, weights=self.held_out.weight))
+            branch.losses.append(losses)
+        branch.reports.append(EpochReport(len(branch.points), point.train_loss, np.nan, n_features, val_loss))
+        branch.points.append(point)
+        return branch.reports[-1]

@@ -1,0 +1,215 @@
+"""Budgets: in columns, in groups and in costs; which sizes are visited and which groups fit."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skinnytrees import SkinnyTreesRegressor
+from skinnytrees.path.points import falling_budgets, keep_worthiest
+from skinnytrees.path.rules import SizeRules
+
+from .helpers import BOTH_PHASES, QUICK, make_groups, random_problem, with_rules
+
+FEW_EXAMPLES = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+
+@BOTH_PHASES
+@FEW_EXAMPLES
+@given(st.integers(0, 1000), st.integers(2, 8), st.data())
+def test_budget_in_columns_is_met(rules, seed, n_features, data):
+    X, y = random_problem(seed, n_features)
+    budget = data.draw(st.integers(1, n_features))
+    rule = data.draw(st.sampled_from(["best", "one_se", "full"]))
+    model = with_rules(SkinnyTreesRegressor, rules)(budget, size_rule=rule, **QUICK).fit(X, y)
+    assert 1 <= model.n_features_selected_ <= budget
+    if rule == "full":
+        assert model.n_features_selected_ == budget
+
+
+@pytest.mark.parametrize(
+    ("fraction", "n_features", "n_allowed"),
+    [(0.5, 5, 2), (0.01, 5, 1), (1.0, 5, 5), (0.29, 100, 29), (0.3, 10, 3), (0.7, 10, 7)],
+)
+def test_budget_as_a_fraction_is_rounded_down_but_to_one_column_at_least(fraction, n_features, n_allowed):
+    X, y = random_problem(0, n_features)
+    assert SkinnyTreesRegressor(fraction, size_rule="full", **QUICK).fit(X, y).n_features_selected_ == n_allowed
+
+
+def test_budget_of_one_column_and_of_all_columns_differ():
+    X, y = random_problem(0, 6)
+    assert SkinnyTreesRegressor(1, size_rule="full", **QUICK).fit(X, y).n_features_selected_ == 1
+    assert SkinnyTreesRegressor(1.0, size_rule="full", **QUICK).fit(X, y).n_features_selected_ == 6
+    assert SkinnyTreesRegressor(None, size_rule="full", **QUICK).fit(X, y).n_features_selected_ == 6
+
+
+@BOTH_PHASES
+@FEW_EXAMPLES
+@given(st.integers(0, 1000), st.lists(st.integers(1, 5), min_size=2, max_size=7), st.data())
+def test_budget_of_total_cost_is_met(rules, seed, costs, data):
+    X, y = random_problem(seed, len(costs))
+    budget = data.draw(st.integers(min(costs), sum(costs)))
+    model = with_rules(SkinnyTreesRegressor, rules)(budget, feature_costs=costs, **QUICK).fit(X, y)
+    assert 0 < np.sum(costs, where=model.support_) <= budget
+    assert not any(np.array_equal(*pair) for pair in pairwise(model.path_.supports))
+    assert np.array_equal(model.path_.supports[model.path_.chosen], model.get_support(indices=True))
+
+
+@BOTH_PHASES
+@FEW_EXAMPLES
+@given(st.integers(0, 1000), st.lists(st.integers(0, 3), min_size=4, max_size=9), st.data())
+def test_groups_are_taken_whole_and_within_the_budget(rules, seed, labels, data):
+    X, y = random_problem(seed, len(labels))
+    groups = [set(np.flatnonzero(np.array(labels) == label)) for label in set(labels)]
+    budget = data.draw(st.integers(min(map(len, groups)), len(labels)))
+    model = with_rules(SkinnyTreesRegressor, rules)(budget, feature_groups=labels, **QUICK).fit(X, y)
+    assert 0 < model.n_features_selected_ <= budget
+    for support in [model.get_support(indices=True), *model.path_.supports]:
+        for group in groups:
+            assert group <= set(support) or group.isdisjoint(support)
+
+
+@BOTH_PHASES
+@FEW_EXAMPLES
+@given(st.integers(0, 1000), st.integers(3, 8), st.data())
+def test_columns_that_must_be_in_are_in_and_those_of_infinite_cost_are_not(rules, seed, n_features, data):
+    X, y = random_problem(seed, n_features)
+    X[:, 0], y = 1e-3 * X[:, 0], y + 3 * X[:, 1]  # the first says little, the second a lot
+    costs = np.ones(n_features)
+    costs[1] = np.inf
+    budget = data.draw(st.integers(1, n_features - 1))
+    model = with_rules(SkinnyTreesRegressor, rules)(budget, always_select=[0], feature_costs=costs, **QUICK).fit(X, y)
+    for support in [model.get_support(indices=True), *model.path_.supports]:
+        assert 0 in support
+        assert 1 not in support
+    assert model.n_features_selected_ <= budget
+
+
+@BOTH_PHASES
+def test_wanted_budget_is_met_where_the_dearest_column_is_the_most_worth(rules):
+    """At a cost of four the best single buy is the column of cost three, after which two cannot be reached by removal."""
+    X, _ = random_problem(0, 3, n_rows=60)
+    model = with_rules(SkinnyTreesRegressor, rules)(2, feature_costs=[3, 2, 2], **QUICK).fit(X, 5 * X[:, 0] + X[:, 1])
+    assert model.get_support(indices=True).tolist() in ([1], [2])
+
+
+@BOTH_PHASES
+def test_small_group_is_found_where_a_large_one_is_worth_more(rules):
+    X, _ = random_problem(0, 4, n_rows=60)
+    model = with_rules(SkinnyTreesRegressor, rules)(1, feature_groups=[[0, 1, 2], [3]], **QUICK).fit(
+        X, X[:, :3].sum(axis=1)
+    )
+    assert model.get_support(indices=True).tolist() == [3]
+
+
+def test_costs_and_groups_by_name_are_those_by_number():
+    import pandas as pd
+
+    X, y = random_problem(1, 5)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    by_number = {"feature_costs": [3, 1, 1, 1, 2], "feature_groups": [[0, 4]], "always_select": [2]}
+    by_name = {"feature_costs": {"a": 3, "e": 2}, "feature_groups": {"pair": ["a", "e"]}, "always_select": ["c"]}
+    by_series = {**by_name, "feature_costs": pd.Series({"e": 2, "a": 3}), "feature_groups": list("pqrsp")}
+    models = [
+        SkinnyTreesRegressor(6, **QUICK, **by_number).fit(X, y),
+        SkinnyTreesRegressor(6, **QUICK, **by_name).fit(frame, y),
+        SkinnyTreesRegressor(6, **QUICK, **by_series).fit(frame, y),
+    ]
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.model_.trees.flat, models[0].model_.trees.flat)
+        np.testing.assert_array_equal(model.path_.cost, models[0].path_.cost)
+
+
+def test_cheapest_groups_first_when_all_are_worth_the_same():
+    price = [5, 1, 3, 1, 2]
+    assert keep_worthiest(np.zeros(5), make_groups(price), 5).tolist() == [1, 3, 4]
+    assert keep_worthiest(np.zeros(5), make_groups(price, always_selected=[2]), 5).tolist() == [1, 2, 3]
+
+
+def cheap_signal(seed):
+    """Six cheap columns explain y together; the dear one is y with noise. All the cheap ones cost as much as the dear."""
+    rng = np.random.default_rng(seed)
+    cheap = rng.normal(size=(240, 6))
+    y = cheap.sum(axis=1)
+    return np.column_stack([y + 1.5 * rng.normal(size=240), cheap]), y, np.array([6.0, 1, 1, 1, 1, 1, 1])
+
+
+@BOTH_PHASES
+@pytest.mark.parametrize("dear_first", [True, False])
+def test_many_cheap_features_are_not_missed(rules, dear_first):
+    """The final ensemble is no worse on held-out rows than one on the cheapest columns that fit the budget."""
+    X, y, costs = cheap_signal(0)
+    if not dear_first:
+        X, costs = X[:, ::-1], costs[::-1]
+    held = np.arange(240) % 4 == 0
+    cheap = costs == 1
+    rows = {"X_val": X[held], "y_val": y[held]}
+    model = with_rules(SkinnyTreesRegressor, rules)(6, feature_costs=costs, refit=False, random_state=0).fit(
+        X[~held], y[~held], **rows
+    )
+    rows["X_val"] = X[held][:, cheap]
+    baseline = with_rules(SkinnyTreesRegressor, rules)(refit=False, size_rule="full", random_state=0).fit(
+        X[~held][:, cheap], y[~held], **rows
+    )
+    assert np.sum(costs, where=model.support_) <= 6
+    assert model.score(X[held], y[held]) > baseline.score(X[held][:, cheap], y[held]) - 0.01
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_path_and_model_agree_also_when_the_cheapest_columns_win(seed):
+    """The final ensemble is tried on the cheapest columns, too, which need not be a point of the path."""
+    X, y, costs = cheap_signal(seed)
+    X, costs = X[:100, ::-1], costs[::-1]
+    model = SkinnyTreesRegressor(6, feature_costs=costs, random_state=0).fit(X, y[:100])
+    for n in range(1, 8):
+        assert model.at(n).n_features_selected_ <= n
+    np.testing.assert_array_equal(model.path_.supports[model.path_.chosen], model.get_support(indices=True))
+
+
+def test_cheapest_columns_may_win_with_folds_and_validation_rows():
+    """Seed 10 is a draw on which they do: folds chose the size, validation rows the final ensemble."""
+    X, y, costs = cheap_signal(10)
+    X, costs = X[:, ::-1], costs[::-1]
+    model = SkinnyTreesRegressor(6, feature_costs=costs, cv=3, max_epochs=5, random_state=0)
+    model.fit(X[:40], y[:40], X_val=X[40:60], y_val=y[40:60])
+    np.testing.assert_array_equal(model.path_.supports[model.path_.chosen], model.get_support(indices=True))
+    assert np.isfinite(model.path_.val_score).all()
+
+
+# ------------------------------------------------------------------------------------------------ budgets to visit
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=60),
+    st.lists(st.integers(0, 59), max_size=3),
+    st.floats(0, 1),
+    st.sampled_from([1.0, 0.37]),
+)
+def test_budgets_fall_from_the_total_over_the_wanted_one_to_the_least(price, always_selected, where, unit):
+    price = unit * np.array(price)
+    groups = make_groups(price, always_selected)
+    least = max(price.min(), price[groups.always_selected].sum())
+    wanted = least + where * (price.sum() - least)
+    budgets = falling_budgets(groups, wanted, SizeRules())
+    assert np.all(np.diff(budgets) < 0)
+    assert budgets[0] == pytest.approx(price.sum())
+    assert budgets[-1] == pytest.approx(least)
+    assert np.isclose(budgets, wanted).any()
+
+
+@pytest.mark.parametrize("n_groups", [1, 5, 16, 17, 100, 5000])
+def test_every_size_is_visited_at_the_end_and_few_at_the_start(n_groups):
+    budgets = falling_budgets(make_groups(np.ones(n_groups)), min(40, n_groups), SizeRules())
+    assert set(range(1, min(16, n_groups) + 1)) <= set(budgets)
+    assert min(40, n_groups) in budgets
+    assert len(budgets) <= 40
+    ratios = budgets[1:] / budgets[:-1]
+    assert (ratios[budgets[1:] >= 16] > 0.7).all()
+
+
+def test_rules_say_which_sizes_are_visited():
+    groups = make_groups(np.ones(1000))
+    coarse = falling_budgets(groups, 1, SizeRules(ratio=0.5, every_size_below=4))
+    assert coarse.tolist() == [1000, 500, 250, 125, 62, 31, 15, 7, 4, 3, 2, 1]
