@@ -1,10 +1,12 @@
-"""The generated designs of the benchmarks are what their tables say they are."""
+"""The generated designs and added columns of the benchmarks are what their tables say they are."""
+
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
 
 budget_fits = pytest.importorskip("benchmarks.budget_fits", reason="a source distribution has no benchmarks")
-from benchmarks import interactions  # noqa: E402
+from benchmarks import added_columns, interactions  # noqa: E402
 
 Problem, Outcome = budget_fits.Problem, budget_fits.Outcome
 
@@ -65,8 +67,9 @@ def test_draws_differ_and_can_be_repeated():
 
 @pytest.fixture
 def empty_results(tmp_path, monkeypatch):
-    monkeypatch.setattr(interactions, "RESULTS", tmp_path / "ours.csv")
-    monkeypatch.setattr(interactions, "PEER_RESULTS", tmp_path / "peers.csv")
+    for module in (interactions, added_columns):
+        monkeypatch.setattr(module, "RESULTS", tmp_path / f"{module.__name__}.csv")
+        monkeypatch.setattr(module, "PEER_RESULTS", tmp_path / f"{module.__name__}_peers.csv")
 
 
 def test_interrupted_run_goes_on_where_it_stopped(empty_results, monkeypatch):
@@ -95,6 +98,72 @@ def test_table_counts_draws_in_which_all_true_columns_were_found():
     assert line == (
         "| product-32 | 500 x 32 | 2, 4 | 1 of 2 | 3.5 | 0.800 | 0.800 | +0.000 ± 0.050 | 0 of 1 | 2.0 |"
     )  # fmt: skip
+
+
+# --- added columns --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def X():
+    """Skewed columns of very different scales."""
+    return np.random.default_rng(0).lognormal(size=(4000, 6)) * 10.0 ** np.arange(6)
+
+
+@pytest.mark.parametrize("way", added_columns.WAYS)
+@pytest.mark.parametrize(("fraction", "n_columns"), [(0.5, 12), (0.75, 24)])
+def test_fraction_counts_added_columns_among_all(X, way, fraction, n_columns):
+    table, is_original = added_columns.with_added_columns(X, way, fraction, seed=1)
+    assert table.shape == (4000, n_columns)
+    assert np.mean(~is_original) == fraction
+
+
+@pytest.mark.parametrize("way", added_columns.WAYS)
+def test_original_columns_are_unchanged_and_not_in_front(X, way):
+    table, is_original = added_columns.with_added_columns(X, way, 0.75, seed=1)
+    originals = table[:, is_original]
+    np.testing.assert_array_equal(originals[:, np.argsort(originals.mean(axis=0))], X)
+    assert not is_original[:6].all()
+
+
+def test_random_columns_are_standard_normal_and_know_nothing_of_the_table(X):
+    added = added_columns.random_columns(X, 5, np.random.default_rng(1))
+    np.testing.assert_allclose([added.mean(), added.std()], [0, 1], atol=0.03)
+    assert np.all(np.abs(np.corrcoef(X.T, added.T)[:6, 6:]) < 0.07)
+
+
+def test_corrupted_copy_is_half_column_half_noise_of_the_same_deviation(X):
+    added = added_columns.corrupted_copies(X, 8, np.random.default_rng(1))
+    correlations = np.corrcoef(X.T, added.T)[:6, 6:]
+    source = correlations.argmax(axis=0)
+    np.testing.assert_allclose(correlations.max(axis=0), np.sqrt(0.5), atol=0.04)
+    np.testing.assert_allclose((2 * added - X[:, source]).std(axis=0) / X[:, source].std(axis=0), 1, atol=0.06)
+
+
+def test_second_order_column_is_the_product_of_two_columns(X):
+    products = [X[:, i] * X[:, j] for i, j in combinations_with_replacement(range(6), 2)]
+    for column in added_columns.second_order(X, 18, np.random.default_rng(1)).T:
+        assert any(np.array_equal(column, one) for one in products)
+
+
+def test_table_with_added_columns_is_measured_by_what_was_kept(X, empty_results, monkeypatch):
+    """A system that keeps three original columns of six, and one that keeps them all."""
+    y = X[:, 0]
+
+    def keep(problem, n):
+        is_original = np.array([any(np.isin(column[:5], X)) for column in problem.X.T])
+        return Outcome(
+            np.concatenate([np.flatnonzero(is_original)[:n], np.flatnonzero(~is_original)[: 6 - n]]), -0.1, 1.0
+        )
+
+    monkeypatch.setattr(added_columns, "load_table", lambda name: (X, y))
+    monkeypatch.setattr(added_columns, "fit_ours", lambda problem, budget, seed, size_rule: keep(problem, 3))
+    monkeypatch.setattr(added_columns, "fit_peer", lambda name, problem, budget, seed: keep(problem, budget))
+    added_columns.run(["some"], ["random"], range(1, 2), ["skinnytrees, full", "forest"], 1)
+    rows = added_columns.all_rows()
+    assert [(row["system"], row["originals"], row["score"]) for row in rows] == 2 * [
+        ("skinnytrees, full", 0.5, 0.0)
+    ] + 2 * [("forest", 1, 0.0)]
+    assert added_columns.gap(rows, ("some", "random", 0.5), "skinnytrees, full", ["forest"], "originals") == -0.5
 
 
 # --- fits -----------------------------------------------------------------------------------------------------------------
@@ -127,3 +196,9 @@ def test_our_fit_is_scored_on_the_test_rows(as_classes):
     np.testing.assert_array_equal(outcome.columns, [2, 5])
     against = problem._replace(y_test=1 - problem.y_test if as_classes else -problem.y_test)
     assert budget_fits.fit_ours(against, 2, seed=0, max_epochs=5).score < 0.5 < outcome.score
+
+
+def test_split_keeps_the_classes_in_proportion():
+    y = np.repeat([0, 1], [90, 10])
+    problem = added_columns.split(np.zeros((100, 1)), y, seed=1)
+    assert (len(problem.y_test), problem.y_test.sum()) == (20, 2)
