@@ -20,6 +20,8 @@ def definition(name, X, true_columns):
     if name == "ring":
         return z[0] ** 2 + z[1] ** 2 + z[2] ** 2 > 2.366
     if name == "plateau":
+        return np.cos(np.pi * z[0]) * z[1]
+    if name == "sine-uniform":
         return np.sin(np.pi * z[0]) * z[1]
     if name == "two-products":
         return z[0] * z[1] + z[2] * z[3]
@@ -47,6 +49,13 @@ def test_true_columns_have_no_linear_effect(name):
     X, y = problem.X_test[:, true_columns], problem.y_test
     # Products of normal columns have heavy tails: the standard error of the correlation is up to 3 / sqrt(n).
     assert np.all(np.abs(np.corrcoef(X.T, y)[-1, :-1]) < 4 * 3 / np.sqrt(len(y)))
+
+
+@pytest.mark.parametrize(("name", "expected"), [("plateau", 0.0), ("sine-uniform", 0.78)])
+def test_only_the_plateau_is_uncorrelated_with_the_product_of_its_columns(name, expected):
+    problem, true_columns = interactions.DESIGNS[name].draw(0)
+    product = np.prod(problem.X[:, true_columns], axis=1)
+    np.testing.assert_allclose(np.corrcoef(product, problem.y)[0, 1], expected, atol=4 / np.sqrt(8192))
 
 
 def test_design_has_the_rows_columns_and_budget_of_the_table():
