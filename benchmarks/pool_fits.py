@@ -18,6 +18,7 @@ from sklearn.metrics import log_loss, r2_score, roc_auc_score
 from benchmarks import peers, pool_tables
 from benchmarks.pool_tables import Split
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
+from skinnytrees.path.rules import replace_rule
 
 OURS = "skinnytrees"
 DEFAULT_RULE = "default"
@@ -74,14 +75,15 @@ def new_estimator(table: str, **parameters: Any) -> Any:
 
 
 def with_rules(estimator: Any, settings: dict[str, Any]) -> Any:
-    """The estimator with these settings in place of its defaults."""
-    for name in settings:
-        if name not in estimator.get_params():
-            raise ValueError(
-                f"--set-rule {name}={settings[name]!r} names no parameter of {type(estimator).__name__}. "
-                f"Use one of {', '.join(estimator.get_params())}."
-            )
-    return estimator.set_params(**settings)
+    """The estimator with these parameters, or rules of its path by their dotted names, in place of its defaults."""
+    rules, parameters = type(estimator)._rules, {}
+    for name, value in settings.items():
+        if name in estimator.get_params():
+            parameters[name] = value
+        else:
+            rules = replace_rule(rules, name, value)
+    estimator._rules = rules
+    return estimator.set_params(**parameters)
 
 
 def run_task(task: Task) -> tuple[Task, list[dict[str, Any]], str]:

@@ -12,6 +12,7 @@ from numbers import Real
 from typing import Any
 
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
+from skinnytrees.starts import AxisAligned, Glorot, Start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ class Recipe:
     batch_size: int = 1
     optimizer: Optimizer
     schedule: RateSchedule
+    start: Start = Glorot()
     n_copies: int = 1
 
 

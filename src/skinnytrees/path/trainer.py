@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skinnytrees.activations import Activation
 from skinnytrees.exceptions import DivergenceError
-from skinnytrees.kernels.state import Data, Functions, Trees, start_trees, view_trees
+from skinnytrees.kernels.state import Data, Functions, Trees, view_trees
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.path.rules import Recipe
 from skinnytrees.threads import side_by_side
@@ -70,7 +70,7 @@ class Trainer:
         """A new ensemble by each of the recipes; they and their copies are trained side by side."""
 
         def one_copy(recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
-            trees = start_trees(data.X.shape[1], recipe.n_trees, recipe.depth, n_outputs, rng)
+            trees = recipe.start.trees(data.X, recipe.n_trees, recipe.depth, n_outputs, rng)
             return trees, self.train(trees, data, recipe, rng)
 
         tasks = [
