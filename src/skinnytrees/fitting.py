@@ -3,7 +3,7 @@
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from skinnytrees.activations import Activation
+from skinnytrees.column_views import Views
 from skinnytrees.columns import FeatureGroups
 from skinnytrees.encoding import Encoder
 from skinnytrees.feature_path import FeaturePath
@@ -71,11 +72,12 @@ class Problem:
     standardize: bool
     target_scale: Callable[[Rows], TargetScale]
     n_threads: int = 1
+    views: Views = field(default_factory=Views.linear_only)
 
     def prepare(self, rows: Rows, groups: NDArray[np.intp] | None = None) -> Prepared:
         """Learn encoding and target scale from these rows, for all groups or some."""
         chosen = self.feature_groups if groups is None else self.feature_groups.take(groups)
-        encoder = Encoder.learn(rows.X, rows.weight, chosen, self.is_categorical, self.standardize)
+        encoder = Encoder.learn(rows.X, rows.weight, chosen, self.is_categorical, self.standardize, self.views)
         target = self.target_scale(rows)
         return Prepared(encoder, target, _as_data(rows, encoder, target))
 
