@@ -7,7 +7,7 @@ columns of a group of features stand together.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,10 @@ from sklearn.utils import assert_all_finite
 
 from skinnytrees.column_views import (
     Curves,
+    Distinct,
     Views,
     common_levels,
+    distinct_values,
     learn_views,
     normal_scores,
     uniform_scores,
@@ -37,6 +39,14 @@ _FARTHEST = 5.0
 _FARTHEST_AS_THEY_ARE = 1e15
 # A column of missing-value indicators is worth having from this many missing and this many known rows on.
 _INDICATOR_NEEDS_ROWS = 5
+# A few wild cells (a typing error, a code for "unknown") must not inflate a column's deviation until all other values look alike.
+# The deviation is doubted where it exceeds the one that the quartiles suggest by this factor. Their ratio is 1 for normal values,
+# 1.2 for exponential and 2 for log-normal ones, so that ordinary skewed columns keep their numbers.
+_INFLATED = 5.0
+# Cells are wild only while they are few. More of them are a tail, which may carry the signal; the deviation is right for it.
+_FEW_CELLS = 0.01
+# Interquartile range of normal values with deviation one.
+_NORMAL_RANGE = 1.349
 
 
 @dataclass(frozen=True)
@@ -63,23 +73,40 @@ class Scaling:
         """
         if sparse.issparse(values):
             return cls(np.zeros(values.shape[1]), _nonzero_size(values))
-        total, squares, count = (np.zeros(values.shape[1]) for _ in range(3))
-        for rows, w in _pieces(values, weight):
-            missing = np.isnan(rows)
-            rows[missing] = 0.0
-            total += w @ rows
-            count += w.sum()
-            if missing.any():
-                count -= w @ missing
-        mean = total / np.maximum(count, np.finfo(float).tiny)
-        for rows, w in _pieces(values, weight):
-            rows -= mean
-            rows[np.isnan(rows)] = 0.0
-            squares += w @ np.square(rows, out=rows)
-        spread = np.sqrt(squares / np.maximum(count, np.finfo(float).tiny))
+        return cls._of(_moments(values, weight), values.dtype)
+
+    @classmethod
+    def learn_robust(cls, values: Any, weight: NDArray[Any]) -> "Scaling":
+        """The same, except in dense columns where a few wild cells inflate the deviation.
+
+        There, values count as no farther from the median than five of the deviations that the quartiles suggest. A column
+        that has one value in most rows has no such deviation and is left as it is.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skinnytrees.encoding import Scaling
+        >>> values = np.append(np.arange(99.0), 1e6)[:, None]
+        >>> Scaling.learn(values, np.ones(100)).scale.round().tolist()
+        [99494.0]
+        >>> Scaling.learn_robust(values, np.ones(100)).scale.round().tolist()
+        [34.0]
+        """
+        if sparse.issparse(values):
+            return cls.learn(values, weight)
+        moments = _moments(values, weight)
+        # Where no value is cut, none is wild. Too large numbers give a deviation that is infinite or not a number.
+        is_cut = moments.farthest > _FARTHEST * moments.spread
+        doubtful = np.flatnonzero(is_cut | ~np.isfinite(moments.mean + moments.spread))
+        for k, distinct in zip(doubtful.tolist(), distinct_values(values, weight, doubtful), strict=True):
+            moments.mean[k], moments.spread[k] = _robust_moments(distinct, moments.mean[k], moments.spread[k])
+        return cls._of(moments, values.dtype)
+
+    @classmethod
+    def _of(cls, moments: "_Moments", dtype: np.dtype[Any]) -> "Scaling":
         # What rounding leaves of a constant column is not a spread.
-        noise = 10 * np.finfo(values.dtype).eps * np.abs(mean)
-        return cls(mean, np.where(spread > noise, spread, 1.0))
+        noise = 10 * np.finfo(dtype).eps * np.abs(moments.mean)
+        return cls(moments.mean, np.where(moments.spread > noise, moments.spread, 1.0))
 
     @classmethod
     def none(cls, n_columns: int) -> "Scaling":
@@ -132,7 +159,7 @@ class Encoder:
         if not np.array_equal(features, np.arange(X.shape[1])):
             X = X[:, features]
         is_categorical, is_sparse = is_categorical[features], sparse.issparse(X)
-        scaling = Scaling.learn(X, weight) if standardize else Scaling.none(X.shape[1])
+        scaling = Scaling.learn_robust(X, weight) if standardize else Scaling.none(X.shape[1])
         n_missing = np.zeros(X.shape[1], dtype=int) if is_sparse else _count_missing(X)
         numeric = np.flatnonzero(~is_categorical)
         more = learn_views(X, weight, numeric, Views.linear_only() if is_sparse or not standardize else views)
@@ -258,6 +285,46 @@ def varying_features(X: Any) -> NDArray[np.bool_]:
         rows = X[piece]
         varies |= np.any((rows != first) & ~(np.isnan(rows) & np.isnan(first)), axis=0)
     return varies
+
+
+class _Moments(NamedTuple):
+    """Mean and deviation of each column, and the distance of its value that is farthest from the mean."""
+
+    mean: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    farthest: NDArray[np.float64]
+
+
+def _moments(values: Any, weight: NDArray[Any]) -> _Moments:
+    total, squares, count, farthest = np.zeros((4, values.shape[1]))
+    for rows, w in _pieces(values, weight):
+        missing = np.isnan(rows)
+        rows[missing] = 0.0
+        total += w @ rows
+        count += w.sum()
+        if missing.any():
+            count -= w @ missing
+    mean = total / np.maximum(count, np.finfo(float).tiny)
+    for rows, w in _pieces(values, weight):
+        rows -= mean
+        rows[np.isnan(rows)] = 0.0
+        squares += w @ np.square(rows, out=rows)
+        np.maximum(farthest, rows.max(axis=0, initial=0.0), out=farthest)
+    return _Moments(mean, np.sqrt(squares / np.maximum(count, np.finfo(float).tiny)), np.sqrt(farthest))
+
+
+def _robust_moments(distinct: Distinct, mean: float, spread: float) -> tuple[float, float]:
+    """Mean and deviation of a column, without its few wild cells if these inflate the deviation."""
+    low, median, high = distinct.quantiles([0.25, 0.5, 0.75])
+    suggested = (high - low) / _NORMAL_RANGE
+    if not 0 < _INFLATED * suggested < spread:
+        return mean, spread
+    is_wild = np.abs(distinct.value - median) > _FARTHEST * suggested
+    if distinct.weight[is_wild].sum() > _FEW_CELLS * distinct.weight.sum() and distinct.n_rows[is_wild].sum() > 1:
+        return mean, spread
+    tamed = np.clip(distinct.value, median - _FARTHEST * suggested, median + _FARTHEST * suggested)
+    mean = float(np.average(tamed, weights=distinct.weight))
+    return mean, float(np.sqrt(np.average((tamed - mean) ** 2, weights=distinct.weight)))
 
 
 def _pieces(values: NDArray[Any], weight: NDArray[Any]) -> Iterator[tuple[NDArray[np.float64], NDArray[Any]]]:
