@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.activations import Sigmoid, SmoothStep
+from skinnytrees.column_views import Curves
 from skinnytrees.encoding import Encoder
 from skinnytrees.kernels.hard_splits import reached_share
 from skinnytrees.model import SoftTrees
@@ -36,6 +37,7 @@ def plain_encoder(features, rng=None) -> Encoder:
         level=np.full(n, np.nan),
         is_indicator=nothing,
         is_level=nothing,
+        curves=Curves.none(n),
         offsets=np.arange(n + 1),
         farthest=1e15,
     )
@@ -98,6 +100,7 @@ def test_design_is_what_the_encoder_says_of_each_column():
         level=np.array([np.nan, np.nan, 0, 3, np.nan]),
         is_indicator=np.array([False, True, False, False, False]),
         is_level=np.array([False, False, True, True, True]),
+        curves=Curves.none(5),
         offsets=np.array([0, 2, 5]),
         farthest=10.0,
     )

@@ -112,10 +112,6 @@ class Groups:
         return float(budget)
 
 
-# The name under which the encoding asks for groups.
-FeatureGroups = Groups
-
-
 def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, parameter: str) -> NDArray[np.intp]:
     """Numbers of the columns that a user gave by name, number or mask."""
     given = (

@@ -1,19 +1,30 @@
 """From a table of numbers to the float32 design that kernels read, learned from training rows only.
 
-Every feature of the table becomes one run of design columns: its standardised values and, where values are missing, an
-indicator of that; or one 0/1 column a category. The columns of a group of features stand together.
+Every feature of the table becomes one contiguous range of design columns: its standardised values, where values are missing an
+indicator of that, and the further views that ``skinnytrees.column_views`` decides on; or one 0/1 column per category. The
+columns of a group of features stand together.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import assert_all_finite
 
-from skinnytrees.columns import FeatureGroups
+from skinnytrees.column_views import (
+    Curves,
+    Distinct,
+    Views,
+    common_levels,
+    distinct_values,
+    learn_views,
+    normal_scores,
+    uniform_scores,
+)
+from skinnytrees.columns import Groups
 from skinnytrees.kernels.encoding import encode_rows
 from skinnytrees.kernels.state import select_runs
 from skinnytrees.table_views import PickedRows, pieces, view
@@ -28,9 +39,14 @@ _FARTHEST = 5.0
 _FARTHEST_AS_THEY_ARE = 1e15
 # A column of missing-value indicators is worth having from this many missing and this many known rows on.
 _INDICATOR_NEEDS_ROWS = 5
-# Rarer categories than this share a place: all their columns are zero.
-_CATEGORY_NEEDS_ROWS = 2
-_MOST_CATEGORIES = 256
+# A few wild cells (a typing error, a code for "unknown") must not inflate a column's deviation until all other values look alike.
+# The deviation is doubted where it exceeds the one that the quartiles suggest by this factor. Their ratio is 1 for normal values,
+# 1.2 for exponential and 2 for log-normal ones, so that ordinary skewed columns keep their numbers.
+_INFLATED = 5.0
+# Cells are wild only while they are few. More of them are a tail, which may carry the signal; the deviation is right for it.
+_FEW_CELLS = 0.01
+# Interquartile range of normal values with deviation one.
+_NORMAL_RANGE = 1.349
 
 
 @dataclass(frozen=True)
@@ -57,23 +73,40 @@ class Scaling:
         """
         if sparse.issparse(values):
             return cls(np.zeros(values.shape[1]), _nonzero_size(values))
-        total, squares, count = (np.zeros(values.shape[1]) for _ in range(3))
-        for rows, w in _pieces(values, weight):
-            missing = np.isnan(rows)
-            rows[missing] = 0.0
-            total += w @ rows
-            count += w.sum()
-            if missing.any():
-                count -= w @ missing
-        mean = total / np.maximum(count, np.finfo(float).tiny)
-        for rows, w in _pieces(values, weight):
-            rows -= mean
-            rows[np.isnan(rows)] = 0.0
-            squares += w @ np.square(rows, out=rows)
-        spread = np.sqrt(squares / np.maximum(count, np.finfo(float).tiny))
+        return cls._of(_moments(values, weight), values.dtype)
+
+    @classmethod
+    def learn_robust(cls, values: Any, weight: NDArray[Any]) -> "Scaling":
+        """The same, except in dense columns where a few wild cells inflate the deviation.
+
+        There, values count as no farther from the median than five of the deviations that the quartiles suggest. A column
+        that has one value in most rows has no such deviation and is left as it is.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skinnytrees.encoding import Scaling
+        >>> values = np.append(np.arange(99.0), 1e6)[:, None]
+        >>> Scaling.learn(values, np.ones(100)).scale.round().tolist()
+        [99494.0]
+        >>> Scaling.learn_robust(values, np.ones(100)).scale.round().tolist()
+        [34.0]
+        """
+        if sparse.issparse(values):
+            return cls.learn(values, weight)
+        moments = _moments(values, weight)
+        # Where no value is cut, none is wild. Too large numbers give a deviation that is infinite or not a number.
+        is_cut = moments.farthest > _FARTHEST * moments.spread
+        doubtful = np.flatnonzero(is_cut | ~np.isfinite(moments.mean + moments.spread))
+        for k, distinct in zip(doubtful.tolist(), distinct_values(values, weight, doubtful), strict=True):
+            moments.mean[k], moments.spread[k] = _robust_moments(distinct, moments.mean[k], moments.spread[k])
+        return cls._of(moments, values.dtype)
+
+    @classmethod
+    def _of(cls, moments: "_Moments", dtype: np.dtype[Any]) -> "Scaling":
         # What rounding leaves of a constant column is not a spread.
-        noise = 10 * np.finfo(values.dtype).eps * np.abs(mean)
-        return cls(mean, np.where(spread > noise, spread, 1.0))
+        noise = 10 * np.finfo(dtype).eps * np.abs(moments.mean)
+        return cls(moments.mean, np.where(moments.spread > noise, moments.spread, 1.0))
 
     @classmethod
     def none(cls, n_columns: int) -> "Scaling":
@@ -83,7 +116,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Turns rows of a table into design rows; every array but ``offsets`` has one entry a design column.
+    """Turns rows of a table into design rows; every array but ``offsets`` has one entry per design column.
 
     Attributes
     ----------
@@ -95,6 +128,8 @@ class Encoder:
         Category that a 0/1 column stands for (NaN: missing); not used elsewhere.
     is_indicator, is_level : array of bool
         Whether the column tells of missing values, or of one category.
+    curves : Curves
+        Of the columns that are ranks; missing values are zero there, as among the standardised values.
     offsets : array of int
         Design columns ``offsets[g]`` to ``offsets[g + 1]`` make up group g.
     farthest : float
@@ -107,38 +142,52 @@ class Encoder:
     level: NDArray[np.float64]
     is_indicator: NDArray[np.bool_]
     is_level: NDArray[np.bool_]
+    curves: Curves
     offsets: NDArray[np.intp]
     farthest: float
 
     @classmethod
     def learn(
-        cls, X: Any, weight: NDArray[Any], groups: FeatureGroups, is_categorical: NDArray[np.bool_],
-        standardize: bool,
+        cls, X: Any, weight: NDArray[Any], groups: Groups, is_categorical: NDArray[np.bool_],
+        standardize: bool, views: Views,
     ) -> "Encoder":  # fmt: skip
-        """Learn from training rows how to encode the features of these groups."""
+        """Learn from training rows how to encode the features of these groups.
+
+        Sparse tables and columns that are left as they are (``standardize=False``) get their values only, whatever ``views`` say.
+        """
         features = groups.features
         if not np.array_equal(features, np.arange(X.shape[1])):
             X = X[:, features]
-        is_categorical = is_categorical[features]
-        scaling = Scaling.learn(X, weight) if standardize else Scaling.none(X.shape[1])
-        n_missing = np.zeros(X.shape[1], dtype=int) if sparse.issparse(X) else _count_missing(X)
-        levels = [_levels(_column(X, k)) for k in np.flatnonzero(is_categorical).tolist()]
-        n_columns = 1 + (np.minimum(n_missing, X.shape[0] - n_missing) >= _INDICATOR_NEEDS_ROWS)
-        n_columns[is_categorical] = [len(one) for one in levels]
+        is_categorical, is_sparse = is_categorical[features], sparse.issparse(X)
+        scaling = Scaling.learn_robust(X, weight) if standardize else Scaling.none(X.shape[1])
+        n_missing = np.zeros(X.shape[1], dtype=int) if is_sparse else _count_missing(X)
+        numeric = np.flatnonzero(~is_categorical)
+        more = learn_views(X, weight, numeric, Views.linear_only() if is_sparse or not standardize else views)
+        levels = {k: _categories(_column(X, k)) for k in np.flatnonzero(is_categorical).tolist()} | more.levels
 
+        # Columns of a number: value, indicator, two ranks, levels. Columns of a category: levels.
+        has_indicator = ~is_categorical & (np.minimum(n_missing, X.shape[0] - n_missing) >= _INDICATOR_NEEDS_ROWS)
+        n_ranks, n_levels = np.zeros((2, len(features)), dtype=int)
+        n_ranks[list(more.ranks)] = 2
+        n_levels[list(levels)] = [len(one) for one in levels.values()]
+        ranks_from = np.where(is_categorical, 0, 1 + has_indicator)
+        levels_from = ranks_from + n_ranks
+        n_columns = levels_from + n_levels
         of = np.repeat(np.arange(len(features)), n_columns)
-        is_level, is_second = is_categorical[of], np.append(False, of[1:] == of[:-1])
-        is_value = ~is_level & ~is_second
+        place = np.arange(len(of)) - np.repeat(np.cumsum(n_columns) - n_columns, n_columns)
+        is_level = place >= levels_from[of]
+        is_value = ~is_level & (place == 0)
         level = np.full(len(of), np.nan)
-        level[is_level] = np.concatenate([*levels, []])
+        level[is_level] = np.concatenate([*(levels[k] for k in sorted(levels)), []])
         ends = np.cumsum(n_columns)[groups.offsets[1:] - 1]
         return cls(
             feature=features[of].astype(np.intp),
             mean=np.where(is_value, scaling.mean[of], 0.0),
             scale=np.where(is_value, scaling.scale[of], 1.0),
             level=level,
-            is_indicator=~is_level & is_second,
+            is_indicator=(place == 1) & has_indicator[of],
             is_level=is_level,
+            curves=_rank_curves(more.ranks, (place >= ranks_from[of]) & ~is_level),
             offsets=np.append(0, ends).astype(np.intp),
             farthest=_FARTHEST if standardize else _FARTHEST_AS_THEY_ARE,
         )
@@ -153,6 +202,7 @@ class Encoder:
             level=self.level[columns],
             is_indicator=self.is_indicator[columns],
             is_level=self.is_level[columns],
+            curves=self.curves.select(columns),
             offsets=offsets,
             farthest=self.farthest,
         )
@@ -162,23 +212,29 @@ class Encoder:
 
         Only the features of the encoder are read. An infinite value among them is refused, as scikit-learn refuses it.
         """
-        if sparse.issparse(X) and not (self.is_indicator.any() or self.is_level.any() or self.mean.any()):
+        if sparse.issparse(X) and not (self._is_made_up.any() or self.mean.any()):
             picked = X[:, self.feature].tocsr().astype(np.float32)
             scaled = picked @ sparse.diags_array((1 / self.scale).astype(np.float32), format="csr")
             np.clip(scaled.data, -self.farthest, self.farthest, out=scaled.data)
             return scaled
         design = np.empty((X.shape[0], len(self.feature)), dtype=np.float32)
-        is_sparse = sparse.issparse(X)
+        is_sparse, curves = sparse.issparse(X), self.curves
         picked = X if is_sparse else view(X)[:, self.feature]
         for rows in cached_pieces(*design.shape):
             values = X[rows][:, self.feature] if is_sparse else picked[rows]
             values = np.ascontiguousarray(values.toarray() if is_sparse else values, dtype=np.float64)
             n_infinite = encode_rows(
-                values, self.mean, self.scale, self.level, self.is_indicator, self.is_level, self.farthest, design[rows]
-            )
+                values, self.mean, self.scale, self.farthest, self.level, self.is_indicator, self.is_level,
+                curves.knots, curves.heights, curves.offsets, design[rows],
+            )  # fmt: skip
             if n_infinite > 0:
                 assert_all_finite(values, allow_nan=True, input_name="X")
         return design
+
+    @property
+    def _is_made_up(self) -> NDArray[np.bool_]:
+        """Which columns are something else than shifted and scaled values."""
+        return self.is_indicator | self.is_level | self.curves.exists
 
     def training_design(self, X: Any) -> Any:
         """Design rows to train on: the table's own, not copied, where encoding would change nothing."""
@@ -192,7 +248,7 @@ class Encoder:
         X = view(X)
         if not isinstance(X, PickedRows) or X.columns is not None or X.dtype != np.float32 or not X.table.flags.carray:
             return False
-        is_changed = self.is_indicator | self.is_level | (self.mean != 0) | (self.scale != 1)
+        is_changed = self._is_made_up | (self.mean != 0) | (self.scale != 1)
         if is_changed.any() or not np.array_equal(self.feature, np.arange(X.shape[1])):
             return False
         # Written so that a missing value is not within the limits.
@@ -231,6 +287,51 @@ def varying_features(X: Any) -> NDArray[np.bool_]:
     return varies
 
 
+class _Moments(NamedTuple):
+    """Mean and deviation of each column, and the distance of its value that is farthest from the mean."""
+
+    mean: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    farthest: NDArray[np.float64]
+
+
+def _moments(values: Any, weight: NDArray[Any]) -> _Moments:
+    total, squares, count, farthest = np.zeros((4, values.shape[1]))
+    for rows, w in _pieces(values, weight):
+        missing = np.isnan(rows)
+        rows[missing] = 0.0
+        total += w @ rows
+        count += w.sum()
+        if missing.any():
+            count -= w @ missing
+    mean = total / np.maximum(count, np.finfo(float).tiny)
+    for rows, w in _pieces(values, weight):
+        rows -= mean
+        rows[np.isnan(rows)] = 0.0
+        squares += w @ np.square(rows, out=rows)
+        np.maximum(farthest, rows.max(axis=0, initial=0.0), out=farthest)
+    return _Moments(mean, np.sqrt(squares / np.maximum(count, np.finfo(float).tiny)), np.sqrt(farthest))
+
+
+def _robust_moments(distinct: Distinct, mean: float, spread: float) -> tuple[float, float]:
+    """Mean and deviation of a column, without its few wild cells if these inflate the deviation."""
+    low, median, high = distinct.quantiles([0.25, 0.5, 0.75])
+    suggested = (high - low) / _NORMAL_RANGE
+    if not 0 < _INFLATED * suggested < spread:
+        return mean, spread
+    is_wild = np.abs(distinct.value - median) > _FARTHEST * suggested
+    if distinct.weight[is_wild].sum() > _FEW_CELLS * distinct.weight.sum() and distinct.n_rows[is_wild].sum() > 1:
+        return mean, spread
+    tamed = np.clip(distinct.value, median - _FARTHEST * suggested, median + _FARTHEST * suggested)
+    mean = float(np.average(tamed, weights=distinct.weight))
+    return mean, float(np.sqrt(np.average((tamed - mean) ** 2, weights=distinct.weight)))
+
+
+def _pieces(values: NDArray[Any], weight: NDArray[Any]) -> Iterator[tuple[NDArray[np.float64], NDArray[Any]]]:
+    for rows in pieces(*values.shape):
+        yield values[rows].astype(np.float64), weight[rows]
+
+
 def _nonzero_size(values: Any) -> NDArray[np.float64]:
     squares = np.asarray(values.multiply(values).sum(axis=0), dtype=np.float64).ravel()
     count = np.bincount(values.tocsr().indices, minlength=values.shape[1])
@@ -245,11 +346,8 @@ def _count_missing(X: NDArray[Any]) -> NDArray[np.intp]:
     return count
 
 
-def _levels(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    levels, counts = np.unique(values, return_counts=True)
-    often = counts >= min(_CATEGORY_NEEDS_ROWS, counts.max())
-    common = np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES]
-    return levels[np.sort(common[often[common]])]
+def _categories(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return common_levels(*np.unique(values, return_counts=True))
 
 
 def _column(X: Any, k: int) -> NDArray[np.float64]:
@@ -257,6 +355,14 @@ def _column(X: Any, k: int) -> NDArray[np.float64]:
     return np.asarray(column.toarray() if sparse.issparse(X) else column, dtype=np.float64).ravel()
 
 
-def _pieces(values: NDArray[Any], weight: NDArray[Any]) -> Iterator[tuple[NDArray[np.float64], NDArray[Any]]]:
-    for rows in pieces(*values.shape):
-        yield values[rows].astype(np.float64), weight[rows]
+def _rank_curves(
+    ranks: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]], is_rank: NDArray[np.bool_]
+) -> Curves:
+    """For each feature that has ranks, in order, a curve of normal scores and one of uniform ranks."""
+    points = [ranks[k] for k in sorted(ranks)]
+    knots = [knots for knots, _ in points for _ in range(2)]
+    heights = [score(rank) for _, rank in points for score in (normal_scores, uniform_scores)]
+    n_points = np.zeros(len(is_rank), dtype=np.intp)
+    n_points[is_rank] = [len(one) for one in knots]
+    offsets = np.append(0, np.cumsum(n_points)).astype(np.intp)
+    return Curves(np.concatenate([*knots, []]), np.concatenate([*heights, []]), offsets)

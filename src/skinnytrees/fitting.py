@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.activations import Activation
+from skinnytrees.column_views import Views
 from skinnytrees.columns import Groups
 from skinnytrees.encoding import Encoder
 from skinnytrees.feature_path import FeaturePath
@@ -50,11 +51,12 @@ class Problem:
     standardize: bool
     target_scale: Callable[[Rows], TargetScale]
     n_threads: int = 1
+    views: Views = field(default_factory=Views.linear_only)
 
     def prepare(self, rows: Rows, groups: NDArray[np.intp] | None = None) -> Prepared:
         """Learn encoding and target scale from these rows, for all groups or some."""
         chosen = self.groups if groups is None else self.groups.take(groups)
-        encoder = Encoder.learn(rows.X, rows.weight, chosen, self.is_categorical, self.standardize)
+        encoder = Encoder.learn(rows.X, rows.weight, chosen, self.is_categorical, self.standardize, self.views)
         target = self.target_scale(rows)
         return Prepared(encoder, target, _as_data(rows, encoder, target))
 

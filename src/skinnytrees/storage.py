@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.activations import Sigmoid, SmoothStep
+from skinnytrees.column_views import Curves
 from skinnytrees.encoding import Encoder
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.feature_path import FeaturePath
@@ -27,13 +28,13 @@ from skinnytrees.penalties import GroupL0, GroupLasso
 from skinnytrees.tables import Vocabulary
 
 # Raise it when a file can no longer be read by the code before the change.
-FORMAT = 1
+FORMAT = 2
 _DESCRIPTION = "description"
 # What a description may ask to be made.
 _CLASSES = {
     kind.__name__: kind
     for kind in (
-        Adam, Constant, Encoder, FeaturePath, GroupL0, GroupLasso, Huber, Multinomial, OneCycle, Poisson, Quantile, SGD,
+        Adam, Constant, Curves, Encoder, FeaturePath, GroupL0, GroupLasso, Huber, Multinomial, OneCycle, Poisson, Quantile, SGD,
         Sigmoid, SmoothStep, SoftTrees, SquaredError, Vocabulary,
     )
 }  # fmt: skip
@@ -165,4 +166,6 @@ def _make(described: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     if kind == "Trees":
         W, b, leaves = (fields[name] for name in "WbO")
         return view_trees(np.concatenate([W.ravel(), b, leaves.ravel()]), W.shape[0], W.shape[1], leaves.shape)
+    if kind == "Encoder":
+        fields.setdefault("curves", Curves.none(len(fields["feature"])))  # format 1 had no curves
     return _CLASSES[kind](**fields)

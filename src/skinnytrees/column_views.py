@@ -1,0 +1,231 @@
+"""Several views of one numeric feature: which of them it gets, and the curves that turn its values into ranks.
+
+Trees do not care about monotone transformations of a column, linear splits do. A feature may therefore have several design
+columns in its one group: its scaled value, the normal score of its rank, its uniform rank, and one 0/1 column per value where
+it has few of them. ``skinnytrees.encoding`` puts these columns together.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from skinnytrees.exceptions import refuse_unless
+from skinnytrees.kernels.state import select_runs
+from skinnytrees.table_views import pieces, view
+
+# With two values, a 0/1 column per value would repeat the scaled value.
+_LEVELS_FROM = 3
+# Normal scores beyond this are those of rows with next to no weight; the scaled values are cut there, too.
+_FARTHEST_SCORE = 5.0
+# Values that are sorted together, which bounds the memory.
+_SORTED_AT_ONCE = 2**19
+# Rarer values than this have no 0/1 column: a column that is zero in all rows but one only remembers that row.
+_LEVEL_NEEDS_ROWS = 2
+_MOST_LEVELS = 256
+
+
+@dataclass(frozen=True)
+class Views:
+    """Which design columns a numeric feature gets besides its scaled value.
+
+    Attributes
+    ----------
+    ranks : bool
+        Whether there are two columns of ranks: the normal score and the uniform rank. A single transformation in place of
+        the scaled value helps some tables and harms others, so that the trees are given all three.
+    ranks_from : int
+        Features with fewer distinct values than this get no ranks. The ranks of two values are their scaled values again,
+        and those of three differ from them in one number.
+    n_knots : int
+        Ranks are piecewise-linear functions through at most this many knots. 128 knots of two columns take 4 kB per feature
+        in a model file, and the rank of a training value is then off by less than one hundredth.
+    max_levels : int
+        Features with 3 to ``max_levels`` distinct values get one 0/1 column per value, because such values are often codes
+        without an order; 0 means that none do.
+    max_cells : int
+        Where rows times design columns would exceed this, all features have their scaled values only: a wide table must not
+        take several times the memory. 2**22 cells take 16 MB.
+
+    Examples
+    --------
+    >>> from skinnytrees.column_views import Views
+    >>> Views().ranks, Views.linear_only().ranks
+    (True, False)
+    """
+
+    ranks: bool = True
+    ranks_from: int = 4
+    n_knots: int = 128
+    max_levels: int = 12
+    max_cells: int = 2**22
+
+    def __post_init__(self) -> None:
+        """Refuse numbers of knots that make no curve."""
+        refuse_unless(self.n_knots >= 2, f"n_knots={self.n_knots} does not make a curve. Use at least 2.")
+
+    @classmethod
+    def linear_only(cls) -> "Views":
+        """The scaled value and nothing else."""
+        return cls(ranks=False, max_levels=0)
+
+    @property
+    def is_linear_only(self) -> bool:
+        """Whether no feature can get more than its scaled value."""
+        return not self.ranks and self.max_levels < _LEVELS_FROM
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Piecewise-linear functions, at most one per design column.
+
+    The curve of column j goes through the points ``(knots, heights)`` from ``offsets[j]`` to ``offsets[j + 1]`` and is constant
+    beyond them. Within a curve, knots increase and heights do not decrease. A column for which the range is empty has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.column_views import Curves
+    >>> curves = Curves(knots=np.array([0.0, 1.0]), heights=np.array([-1.0, 1.0]), offsets=np.array([0, 2, 2]))
+    >>> curves.exists.tolist(), curves.select(np.array([1])).knots.tolist()
+    ([True, False], [])
+    """
+
+    knots: NDArray[np.float64]
+    heights: NDArray[np.float64]
+    offsets: NDArray[np.intp]
+
+    @classmethod
+    def none(cls, n_columns: int) -> "Curves":
+        """No curve for any of the columns."""
+        return cls(np.zeros(0), np.zeros(0), np.zeros(n_columns + 1, dtype=np.intp))
+
+    @property
+    def exists(self) -> NDArray[np.bool_]:
+        """Which columns have a curve."""
+        return np.diff(self.offsets) > 0
+
+    def select(self, columns: NDArray[np.intp]) -> "Curves":
+        """The curves of some of the columns."""
+        points, offsets = select_runs(self.offsets, columns)
+        return Curves(self.knots[points], self.heights[points], offsets)
+
+
+class Distinct(NamedTuple):
+    """A column's values without repeats and without missing ones, in increasing order."""
+
+    value: NDArray[np.float64]
+    n_rows: NDArray[np.intp]
+    weight: NDArray[np.float64]
+
+    def ranks(self) -> NDArray[np.float64]:
+        """For each value, the fraction of the weight below it and half of that at it, between 0 and 1."""
+        end = np.cumsum(self.weight)
+        return (end - 0.5 * self.weight) / end[-1]
+
+    def quantiles(self, fractions: list[float]) -> list[float]:
+        """The least values that at least these fractions of the weight do not exceed."""
+        end = np.cumsum(self.weight)
+        return self.value[np.searchsorted(end, np.array(fractions) * end[-1])].tolist()
+
+
+class MoreViews(NamedTuple):
+    """What features get besides their scaled values, by their positions in the table."""
+
+    levels: dict[int, NDArray[np.float64]]
+    ranks: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+def learn_views(X: Any, weight: NDArray[Any], numeric: NDArray[np.intp], views: Views) -> MoreViews:
+    """The levels of features that have few, and knots with the ranks of those that have many, of a dense table."""
+    levels, ranks = {}, {}
+    n_rows, n_columns = X.shape[0], len(numeric)
+    if views.is_linear_only or n_rows * n_columns > views.max_cells:
+        return MoreViews({}, {})
+    for k, distinct in zip(numeric.tolist(), distinct_values(X, weight, numeric), strict=True):
+        n_values = len(distinct.value)
+        if _LEVELS_FROM <= n_values <= views.max_levels:
+            levels[k] = common_levels(distinct.value, distinct.n_rows)
+        if views.ranks and n_values >= views.ranks_from:
+            ranks[k] = _thin_out(distinct, views.n_knots)
+    n_columns += sum(map(len, levels.values())) + 2 * len(ranks)
+    return MoreViews(levels, ranks) if n_rows * n_columns <= views.max_cells else MoreViews({}, {})
+
+
+def normal_scores(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Quantiles of the standard normal distribution at these ranks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.column_views import normal_scores
+    >>> normal_scores(np.array([0.0, 0.5, 0.975])).round(2).tolist()
+    [-5.0, 0.0, 1.96]
+    """
+    return np.clip(ndtri(ranks), -_FARTHEST_SCORE, _FARTHEST_SCORE)
+
+
+def uniform_scores(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks between 0 and 1, shifted and scaled to mean zero and deviation one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.column_views import uniform_scores
+    >>> uniform_scores(np.array([0.0, 0.5, 1.0])).round(2).tolist()
+    [-1.73, 0.0, 1.73]
+    """
+    return (ranks - 0.5) * np.sqrt(12)
+
+
+def distinct_values(X: Any, weight: NDArray[Any], columns: NDArray[np.intp]) -> Iterator[Distinct]:
+    """The distinct values of some columns of a dense table, of which a few columns at a time are copied."""
+    has_equal_weights = bool(np.all(weight == weight[0]))
+    for run in pieces(len(columns), X.shape[0], _SORTED_AT_ONCE):
+        block = np.array(view(X)[:, columns[run]][:].T, dtype=np.float64, order="C")
+        if has_equal_weights:
+            block.sort(axis=1)
+            yield from (_distinct(values, None) for values in block)
+        else:
+            # Stable, so that the weights of equal values are summed in the same order everywhere.
+            orders = np.argsort(block, axis=1, kind="stable")
+            yield from (_distinct(values[order], weight[order]) for values, order in zip(block, orders, strict=True))
+
+
+def common_levels(levels: NDArray[np.float64], n_rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Without those that few rows have, unless all are like that."""
+    often = n_rows >= min(_LEVEL_NEEDS_ROWS, n_rows.max())
+    common = np.argsort(-n_rows, kind="stable")[:_MOST_LEVELS]
+    return levels[np.sort(common[often[common]])]
+
+
+def _distinct(values: NDArray[np.float64], weight: NDArray[Any] | None) -> Distinct:
+    """From values in increasing order, missing ones last; without weights all rows count the same."""
+    known = values[: len(values) - np.count_nonzero(np.isnan(values))]
+    starts = np.flatnonzero(np.append(True, known[1:] != known[:-1])[: len(known)])
+    n_rows = np.diff(starts, append=len(known))
+    if weight is None or len(known) == 0:
+        return Distinct(known[starts], n_rows, n_rows.astype(np.float64))
+    return Distinct(known[starts], n_rows, np.add.reduceat(weight[: len(known)].astype(np.float64), starts))
+
+
+def _thin_out(distinct: Distinct, n_knots: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Knots and their ranks: the values themselves if they are few, otherwise a choice that has the first and the last.
+
+    Half of the knots are spread evenly over the ranks and half over the normal scores, so that tails have knots of their own.
+    A value that many rows have would take up as many steps as it has ranks; it is therefore counted as one step at most.
+    """
+    value, ranks = distinct.value, distinct.ranks()
+    if len(value) <= n_knots:
+        return value, ranks
+    step = distinct.weight.sum() / n_knots
+    even = distinct._replace(weight=np.minimum(distinct.weight, step)).ranks()
+    score = normal_scores(even)
+    place = even / (even[-1] - even[0]) + score / (score[-1] - score[0])
+    chosen = np.searchsorted(place, np.linspace(place[0], place[-1], n_knots))
+    chosen[-1] = len(value) - 1
+    chosen = np.unique(chosen)
+    return value[chosen], ranks[chosen]
