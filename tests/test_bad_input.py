@@ -250,9 +250,12 @@ def test_more_folds_than_rows_are_refused():
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"feature_budget": 6}, r"feature_budget=6 .*more columns than X has \(5\). Use a number up to 5, or a share"),
-        ({"feature_budget": 1.5}, r"feature_budget=1.5.*Use a number up to 5, or a share such as 0.25"),
-        ({"feature_budget": 2.0}, r"feature_budget=2.0.*Use a number up to 5, or a share such as 0.25"),
+        (
+            {"feature_budget": 6},
+            r"feature_budget=6 .*more columns than X has \(5\). Use a number up to 5, or a fraction",
+        ),
+        ({"feature_budget": 1.5}, r"feature_budget=1.5.*Use a number up to 5, or a fraction such as 0.25"),
+        ({"feature_budget": 2.0}, r"feature_budget=2.0.*Use a number up to 5, or a fraction such as 0.25"),
         ({"feature_budget": 1, "always_select": [0, 1]}, "cannot be met: always_select.*takes 2. Use at least 2"),
         ({"feature_budget": 0.2, "always_select": [0, 1]}, "cannot be met: always_select.*takes 2. Use at least 2"),
         ({"feature_budget": 1, "feature_groups": [[0, 1], [2, 3, 4]]}, "cannot be met.*smallest group.*Use at least 2"),
@@ -268,8 +271,8 @@ def test_budget_that_cannot_be_met_is_refused_with_one_that_can(parameters, word
 @pytest.mark.parametrize(
     ("costs", "words"),
     [
-        ([1, 2], "feature_costs has 2 entries, but X has 5 columns. Give one cost a column"),
-        (np.ones((5, 1)), "feature_costs.*Give one cost a column"),
+        ([1, 2], "feature_costs has 2 entries, but X has 5 columns. Give one cost per column"),
+        (np.ones((5, 1)), "feature_costs.*Give one cost per column"),
         ([1, 2, 3, 4, -5], "feature_costs holds -5; costs must be positive numbers. Use always_select"),
         ([1, 2, 3, 4, 0], "feature_costs holds 0; costs must be positive numbers. Use always_select"),
         ([1, 2, 3, 4, np.nan], "feature_costs holds nan; costs must be positive"),
@@ -314,7 +317,7 @@ def test_unknown_column_is_refused_with_known_ones(parameter):
 
 @pytest.mark.parametrize("parameter", ["always_select", "categorical_features"])
 def test_mask_of_another_length_is_refused(parameter):
-    with pytest.raises(ValueError, match=f"{parameter} is a mask of 2 columns, but X has 5. Give one entry a column"):
+    with pytest.raises(ValueError, match=f"{parameter} is a mask of 2 columns, but X has 5. Give one entry per column"):
         classify(**{parameter: [True, False]})
 
 
@@ -323,7 +326,7 @@ def test_mask_of_another_length_is_refused(parameter):
     [
         ([[0, 1], [1, 2]], "puts column 'malic_acid' into two groups. Use one"),
         ({"one": ["ash"], "two": ["ash", "alcohol"]}, "puts column 'ash' into two groups. Use one"),
-        (["a", "b"], "feature_groups has 2 labels, but X has 5 columns. Give one label a column, or a list of lists"),
+        (["a", "b"], "feature_groups has 2 labels, but X has 5 columns. Give one label per column, or a list of lists"),
         ([[], [0, 1]], "feature_groups.*empty"),
     ],
     ids=["lists", "mapping", "labels", "empty group"],

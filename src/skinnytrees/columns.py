@@ -100,7 +100,7 @@ class Groups:
             refuse_unless(
                 budget <= (n_features if whole else 1),
                 f"feature_budget={budget} asks for more columns than X has ({n_features}). Use a number up to {n_features}, or a "
-                "share such as 0.25.",
+                "fraction such as 0.25.",
             )
             budget = budget if whole else max(1, int(budget * n_features + 1e-9))
         least = max(float(self.price.min()), float(self.price[self.always_selected].sum()))
@@ -120,7 +120,7 @@ def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, para
     if given and all(isinstance(item, bool) for item in given):
         if len(given) != n_features:
             raise ValueError(
-                f"{parameter} is a mask of {len(given)} columns, but X has {n_features}. Give one entry a column."
+                f"{parameter} is a mask of {len(given)} columns, but X has {n_features}. Give one entry per column."
             )
         return np.flatnonzero(given)
     found = []
@@ -137,7 +137,7 @@ def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, para
 def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None) -> Groups:
     """Features that enter and leave together; a feature that is in no group is a group of its own.
 
-    ``feature_groups`` is a list of lists of columns, a mapping from a group's name to its columns, or one label a column.
+    ``feature_groups`` is a list of lists of columns, a mapping from a group's name to its columns, or one label per column.
     """
     if feature_groups is None:
         return Groups.singles(n_features)
@@ -149,7 +149,7 @@ def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None
         labels = np.asarray(feature_groups)
         if labels.shape != (n_features,):
             raise ValueError(
-                f"feature_groups has {len(labels)} labels, but X has {n_features} columns. Give one label a column, or a list "
+                f"feature_groups has {len(labels)} labels, but X has {n_features} columns. Give one label per column, or a list "
                 "of lists of columns."
             )
         lists = [np.flatnonzero(labels == label) for label in dict.fromkeys(labels.tolist())]
@@ -176,7 +176,7 @@ def read_costs(feature_costs: Any, n_features: int, names: NDArray[Any] | None) 
         costs = np.asarray(feature_costs, dtype=np.float64)
     if costs.shape != (n_features,):
         raise ValueError(
-            f"feature_costs has {costs.size} entries, but X has {n_features} columns. Give one cost a column."
+            f"feature_costs has {costs.size} entries, but X has {n_features} columns. Give one cost per column."
         )
     if not np.all(costs > 0):
         worst = costs[~(costs > 0)][0]

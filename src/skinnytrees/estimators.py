@@ -289,7 +289,7 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         Course of the learning rate, with a penalty object or None.
     feature_costs : array, mapping or Series, default=None
         Cost of each feature; infinity means never. Columns that a mapping leaves out cost 1.
-    feature_groups : list of lists, mapping or one label a column, default=None
+    feature_groups : list of lists, mapping or one label per column, default=None
         Features that enter and leave together; a feature in no group is its own.
     always_select : list of names or numbers, default=None
         Features that are never left out.
