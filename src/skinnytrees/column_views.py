@@ -42,7 +42,7 @@ class Views:
         and those of three differ from them in one number.
     n_knots : int
         Ranks are piecewise-linear functions through at most this many knots. 128 knots of two columns take 4 kB per feature
-        in a model file, and the rank of a training value is then off by less than one hundredth.
+        in a model file, and the ranks of 20,000 normal or log-normal values are then off by 0.0015 at most.
     max_levels : int
         Features with 3 to ``max_levels`` distinct values get one 0/1 column per value, because such values are often codes
         without an order; 0 means that none do.
