@@ -16,3 +16,7 @@ def refuse_unless(condition: bool, message: str) -> None:
     """Raise a ValueError with ``message`` unless the condition holds."""
     if not condition:
         raise ValueError(message)
+
+
+class NothingLearnedWarning(UserWarning):
+    """The fitted model is no better than a constant on rows that it has not seen."""

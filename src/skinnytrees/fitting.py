@@ -12,18 +12,21 @@ from skinnytrees.activations import Activation
 from skinnytrees.column_views import Views
 from skinnytrees.columns import Groups
 from skinnytrees.encoding import Encoder
+from skinnytrees.exceptions import NothingLearnedWarning
 from skinnytrees.feature_path import FeaturePath
 from skinnytrees.kernels.state import Data, Trees, start_trees
 from skinnytrees.losses import Loss, TargetScale
 from skinnytrees.model import SoftTrees
-from skinnytrees.path.evidence import HeldOutRows, RowLosses, join_folds, reference_losses
-from skinnytrees.path.final import FinalEnsemble, make_final
-from skinnytrees.path.points import PathInputs, data_of
+from skinnytrees.path.comparison import Scorer
+from skinnytrees.path.evidence import Evidence, HeldOutRows, Judge
+from skinnytrees.path.final import FinalChoice, Fold, blends_to_try, choose_final
+from skinnytrees.path.points import Branch, PathInputs, data_of
 from skinnytrees.path.rules import PathRules
 from skinnytrees.path.size_choice import Candidate, SizeChooser
-from skinnytrees.path.trainer import Trainer
+from skinnytrees.path.trainer import Trainer, split_generator
 from skinnytrees.path.walk import Walk
 from skinnytrees.rows import Rows
+from skinnytrees.threads import side_by_side
 from skinnytrees.training import Callback, EpochReport, TrainingSettings, computing, train
 
 
@@ -49,21 +52,25 @@ class Problem:
     groups: Groups
     is_categorical: NDArray[np.bool_]
     standardize: bool
-    target_scale: Callable[[Rows], TargetScale]
+    target: TargetScale
     n_threads: int = 1
     views: Views = field(default_factory=Views.linear_only)
 
     def prepare(self, rows: Rows, groups: NDArray[np.intp] | None = None) -> Prepared:
-        """Learn encoding and target scale from these rows, for all groups or some."""
+        """Learn the encoding from these rows, for all groups or some."""
         chosen = self.groups if groups is None else self.groups.take(groups)
         encoder = Encoder.learn(rows.X, rows.weight, chosen, self.is_categorical, self.standardize, self.views)
-        target = self.target_scale(rows)
-        return Prepared(encoder, target, _as_data(rows, encoder, target))
+        return Prepared(encoder, self.target, _as_data(rows, encoder, self.target))
+
+    def prepare_support(self, rows: Rows, groups: NDArray[np.intp]) -> Prepared:
+        """The same for the few groups of a support, whose design is copied: it is read many times."""
+        prepared = self.prepare(rows, groups)
+        return prepared._replace(data=_copied(prepared.data))
 
     @property
     def trainer(self) -> Trainer:
         """Training at a fixed support."""
-        return Trainer(self.loss, self.activation, self.n_threads)
+        return Trainer(self.loss, self.activation, self.n_outputs, self.n_threads)
 
 
 class PathSettings(NamedTuple):
@@ -72,11 +79,20 @@ class PathSettings(NamedTuple):
     budget: float
     size_rule: str
     refit: bool
-    folds: Sequence[tuple[Rows, Rows]] | None
     rules: PathRules
     final_recipe: dict[str, Any]
+    scorer: Scorer | None = None
     callbacks: Sequence[Callback] = ()
     show: Callable[[EpochReport], None] = lambda report: None
+
+
+class Splits(NamedTuple):
+    """Rows to walk on; rows to hold out, or folds that hold out every row once, or neither; rows for the final ensemble."""
+
+    training: Rows
+    held_out: Rows | None
+    folds: Sequence[tuple[Rows, Rows]]
+    everything: Rows
 
 
 class PathFit(NamedTuple):
@@ -85,6 +101,15 @@ class PathFit(NamedTuple):
     model: SoftTrees
     path: FeaturePath
     reports: list[EpochReport]
+
+
+class FoldBranch(NamedTuple):
+    """A branch of a walk on the other folds: the support at each size, and what its ensemble says about the held-out rows."""
+
+    kept: Rows
+    held: Rows
+    supports: list[NDArray[np.intp]]
+    evidence: Evidence
 
 
 def fit_penalised(
@@ -100,37 +125,51 @@ def fit_penalised(
     return SoftTrees.from_training(trees, prepared.encoder, problem.activation, prepared.target), reports
 
 
-def fit_path(
-    problem: Problem,
-    rows: Rows,
-    training: Rows,
-    held_out: Rows | None,
-    settings: PathSettings,
-    rng: np.random.Generator,
-) -> PathFit:
+def fit_path(problem: Problem, splits: Splits, settings: PathSettings, rng: np.random.Generator) -> PathFit:
     """Walk the path, choose a size within the budget, make the final ensemble there.
 
-    Where the path branches (see ``Walk``), the branch that is better on held-out rows at its chosen size is taken.
+    Where the path branches (see ``Walk``), the branch that is better at its chosen size on the rows that judge is taken.
     """
     with computing():
-        folds = None if settings.folds is None else _fold_losses(problem, settings, rng)
-        prepared = problem.prepare(training)
-        walk = _prepare_walk(problem, prepared, held_out, settings, settings.callbacks)
+        folds = walk_folds(problem, splits.folds, settings, rng)
+        prepared = problem.prepare(splits.training)
+        walk = _prepare_walk(problem, prepared, splits.held_out, settings, settings.callbacks)
         walk.go(rng)
-        chooser = SizeChooser(walk.inputs, walk.held_out, settings.budget, settings.size_rule)
-        final = _finish(walk, chooser.candidates(walk.branches, None if walk.interrupted else folds), rng)
-        support = final.candidate.support
-        encoder, target, trees = prepared.encoder.select(support), prepared.target, final.trees
-        if settings.refit and held_out is not None and final.blend:
-            try:
-                again = problem.prepare(rows, support)
-                data = data_of(again.data, np.arange(again.data.X.shape[1]))
-                trees = problem.trainer.start_blend(data, problem.n_outputs, final.blend, rng)
-                encoder, target = again.encoder, again.target
-            except KeyboardInterrupt:
-                warnings.warn("The refit was interrupted; the model has not seen the held-out rows.", stacklevel=6)
-    model = _as_model(problem, encoder, target, trees)
-    return PathFit(model, _as_path(problem, prepared, walk, final, model, folds), final.candidate.branch.reports)
+        evidence = _evidence(walk, folds)
+        judge = Judge(problem.trainer, settings.scorer)
+        chooser = SizeChooser(walk.inputs.groups, judge, settings.rules.sizes, settings.budget, settings.size_rule)
+        candidates = chooser.candidates(walk.branches, evidence)
+        candidate, model, final = _finish(problem, splits, settings, walk, folds, candidates, prepared, rng)
+    path = _as_path(problem, prepared, judge, candidate, model)
+    _warn_if_nothing_learned(judge, final.evidence)
+    return PathFit(model, path, candidate.branch.reports)
+
+
+def walk_folds(
+    problem: Problem, folds: Sequence[tuple[Rows, Rows]], settings: PathSettings, rng: np.random.Generator
+) -> list[list[FoldBranch]]:
+    """For each branch, the walks on all rows but those of one fold."""
+    one_thread = replace(problem, n_threads=1)
+    rules = settings.rules
+    few_starts = replace(rules, screening=replace(rules.screening, n_starts=rules.evidence.n_starts))
+    quiet = settings._replace(rules=few_starts, show=lambda report: None)
+
+    def walked(kept: Rows, held: Rows, rng: np.random.Generator) -> list[FoldBranch]:
+        walk = _prepare_walk(one_thread, one_thread.prepare(kept), held, quiet, callbacks=())
+        walk.go(rng)
+        if walk.interrupted or walk.held_out is None:
+            raise KeyboardInterrupt
+        return [
+            FoldBranch(kept, held, [point.groups for point in branch.points], walk.held_out.evidence(branch.outputs))
+            for branch in walk.branches
+        ]
+
+    tasks = [
+        lambda kept=kept, held=held, own_rng=own_rng: walked(kept, held, own_rng)
+        for (kept, held), own_rng in zip(folds, split_generator(rng, len(folds)), strict=True)
+    ]
+    by_fold = side_by_side(tasks, problem.n_threads)
+    return [list(branch) for branch in zip(*by_fold, strict=True)]
 
 
 def _prepare_walk(
@@ -143,53 +182,98 @@ def _prepare_walk(
 
     groups, trainer = problem.groups.encoded(prepared.encoder.offsets), problem.trainer
     recipes = settings.rules.for_rows(len(prepared.data.Y), **settings.final_recipe)
-    inputs = PathInputs(prepared.data, groups, problem.n_outputs, trainer, settings.rules, recipes)
+    inputs = PathInputs(prepared.data, groups, trainer, settings.rules, recipes)
     judges = None if held_out is None else HeldOutRows(prepared.also(held_out), groups, trainer)
     return Walk(inputs, judges, settings.budget, report)
 
 
-def _fold_losses(problem: Problem, settings: PathSettings, rng: np.random.Generator) -> list[RowLosses]:
-    """For each branch, each size's loss on every held-out row, by walks that did not see the row."""
-    losses, weights = [], []
-    for kept, held in settings.folds or ():
-        walk = _prepare_walk(problem, problem.prepare(kept), held, settings, callbacks=())
-        walk.go(rng)
-        if walk.interrupted:
-            raise KeyboardInterrupt
-        losses.append(np.array([branch.losses for branch in walk.branches]))
-        weights.append(held.weight)
-    return join_folds(losses, weights, starts_differ=not walk.inputs.recipes.prune_from)
+def _evidence(walk: Walk, folds: Sequence[Sequence[FoldBranch]]) -> list[Evidence] | None:
+    """For each branch, what is known about its points: by held-out rows, else by folds; None without either or after Ctrl-C."""
+    if walk.held_out is not None:
+        return [walk.held_out.evidence(branch.outputs) for branch in walk.branches]
+    if not folds or walk.interrupted:
+        return None
+    joined = [Evidence.join([fold.evidence for fold in branch]) for branch in folds]
+    return [one.take(range(len(branch.points))) for one, branch in zip(joined, walk.branches, strict=True)]
 
 
-def _finish(walk: Walk, candidates: list[Candidate], rng: np.random.Generator) -> FinalEnsemble:
-    """The best final ensemble; after Ctrl-C, the path's own at the chosen size."""
-    if not walk.interrupted:
-        try:
-            return make_final(candidates, walk.inputs, walk.held_out, rng)
-        except KeyboardInterrupt:
-            warnings.warn(
-                "The final ensemble was interrupted; the model is the path's own at the chosen size.", stacklevel=7
-            )
-    return FinalEnsemble.of_path(candidates[0])
+def _finish(
+    problem: Problem, splits: Splits, settings: PathSettings, walk: Walk, folds: Sequence[Sequence[FoldBranch]],
+    candidates: Sequence[Candidate], prepared: Prepared, rng: np.random.Generator,
+) -> tuple[Candidate, SoftTrees, FinalChoice]:  # fmt: skip
+    """The best final ensemble; after Ctrl-C, what there is."""
+    of_path = candidates[0].branch.points[candidates[0].chosen_index]
+    model = _as_model(problem, prepared.encoder.select(of_path.groups), of_path.trees)
+    if walk.interrupted:
+        return candidates[0], model, FinalChoice(())
+    try:
+        choices = [_choose_final(problem, splits, settings, walk, folds, one, rng) for one in candidates]
+    except KeyboardInterrupt:
+        warnings.warn("The final ensemble was interrupted; the model is the path's own at the chosen size.", stacklevel=6)
+        return candidates[0], model, FinalChoice(())
+    best = min(range(len(candidates)), key=lambda i: choices[i].badness)
+    candidate, choice = candidates[best], choices[best]
+    if splits.held_out is not None:
+        made = problem.prepare_support(splits.training, candidate.support)
+        model = _as_model(problem, made.encoder, choice.ensembles[0], choice.factor)
+        if not settings.refit:
+            return candidate, model, choice
+    try:
+        again = problem.prepare_support(splits.everything, candidate.support)
+        trees = problem.trainer.start_blend(again.data, choice.blend, rng)
+        model = _as_model(problem, again.encoder, trees, choice.factor)
+    except KeyboardInterrupt:
+        warnings.warn("The refit was interrupted; the model has not seen the held-out rows.", stacklevel=6)
+    return candidate, model, choice
 
 
-def _as_path(
-    problem: Problem, prepared: Prepared, walk: Walk, final: FinalEnsemble, model: SoftTrees,
-    folds: list[RowLosses] | None,
-) -> FeaturePath:  # fmt: skip
+def _choose_final(
+    problem: Problem, splits: Splits, settings: PathSettings, walk: Walk, folds: Sequence[Sequence[FoldBranch]],
+    candidate: Candidate, rng: np.random.Generator,
+) -> FinalChoice:  # fmt: skip
+    """How the final ensemble at a candidate's support is made, by what its like do on rows that they have not seen."""
+    if splits.held_out is not None:
+        prepared = problem.prepare_support(splits.training, candidate.support)
+        pairs = [Fold(prepared.data, _copied(prepared.also(splits.held_out)))]
+    elif folds:
+        pairs = []
+        for fold in folds[candidate.branch_index]:
+            support = fold.supports[candidate.chosen_index] if candidate.is_of_path else candidate.support
+            prepared = problem.prepare_support(fold.kept, support)
+            pairs.append(Fold(prepared.data, _copied(prepared.also(fold.held))))
+    else:
+        pairs = []
+    rules, n_rows = settings.rules.final, len(splits.training.Y)
+    n_columns = pairs[0].training.X.shape[1] if pairs else problem.prepare_support(splits.training, candidate.support).data.X.shape[1]
+    blends = blends_to_try(rules, walk.inputs.recipes, n_rows, n_columns)
+    noise = rules.noise_on_few_rows if n_rows < rules.few_rows_below else 0.0
+    return choose_final(pairs, blends, Judge(problem.trainer, settings.scorer), noise, rng)
+
+
+def _warn_if_nothing_learned(judge: Judge, evidence: Evidence | None) -> None:
+    """Say it where the final model is no better than a constant on rows it has not seen."""
+    if evidence is None:
+        return
+    score, _ = judge.scores(evidence)
+    if score[0] <= 0:
+        warnings.warn(
+            "The model explains nothing on held-out rows: it is no better than a constant prediction. The columns may not tell the "
+            "target, or the rows are too few. Check the target, allow more columns (feature_budget), or give more rows.",
+            NothingLearnedWarning,
+            stacklevel=6,
+        )
+
+
+def _as_path(problem: Problem, prepared: Prepared, judge: Judge, candidate: Candidate, model: SoftTrees) -> FeaturePath:
     """The walk as users see it, with the final support in its place where it is not the walk's own."""
-    one, groups, held_out = final.candidate, problem.groups, walk.held_out
-    points, evidence, i = list(one.branch.points), one.evidence, one.chosen_index
-    if not np.array_equal(points[i].groups, one.support):
-        points[i] = points[i]._replace(groups=one.support, trees=final.trees)
-        # Nobody has fitted this support on folds.
-        if folds is None and evidence is not None and held_out is not None:
-            evidence = evidence.with_point(i, held_out.row_losses(one.support, final.trees))
+    groups, i = problem.groups, candidate.chosen_index
+    points, evidence = list(candidate.branch.points), candidate.evidence
     score, error = np.full((2, len(points)), np.nan)
     if evidence is not None:
-        # With folds, every row was held out once.
-        judges = prepared.data if held_out is None else held_out.data
-        score, error = evidence.scores(*reference_losses(problem.trainer, problem.n_outputs, judges))
+        score, error = judge.scores(evidence)
+    models = [_as_model(problem, prepared.encoder.select(point.groups), point.trees) for point in points]
+    if not candidate.is_of_path:
+        points[i], models[i] = points[i]._replace(groups=candidate.support), model
     supports = [np.sort(groups.take(point.groups).features) for point in points]
     return FeaturePath(
         n_features=np.array([len(support) for support in supports]),
@@ -198,18 +282,20 @@ def _as_path(
         train_loss=np.array([point.train_loss for point in points]),
         cost=np.array([groups.price[point.groups].sum() for point in points]),
         supports=supports,
-        models=[
-            _as_model(problem, prepared.encoder.select(point.groups), prepared.target, point.trees) for point in points
-        ],
+        models=models,
         chosen=i,
         final=model,
     ).without_repeats()
 
 
-def _as_model(problem: Problem, encoder: Encoder, target: TargetScale, trees: Trees) -> SoftTrees:
+def _as_model(problem: Problem, encoder: Encoder, trees: Trees, factor: float = 1.0) -> SoftTrees:
     small = trees.copy()
-    small.O[:] *= target.raw_scale.astype(small.O.dtype)[:, None]
-    return SoftTrees(encoder, small, target.raw_shift, problem.activation)
+    small.O[:] *= (factor * problem.target.raw_scale).astype(small.O.dtype)[:, None]
+    return SoftTrees(encoder, small, problem.target.raw_shift, problem.activation)
+
+
+def _copied(data: Data) -> Data:
+    return data_of(data, np.arange(data.X.shape[1]))
 
 
 def _as_data(rows: Rows, encoder: Encoder, target: TargetScale) -> Data:

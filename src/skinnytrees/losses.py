@@ -38,6 +38,7 @@ class Loss(Protocol):
     """What training and the regressor ask of a loss."""
 
     parameter: float
+    can_be_calibrated: bool
 
     def function(self, dtype: Any) -> Any:
         """Compiled ``(F, Y, G, row_loss, n, n_outputs, target_width, parameter)`` that fills G and row_loss."""
@@ -66,6 +67,8 @@ class CompiledLoss:
 
     fill: ClassVar[Any]
     parameter: float = 0.0
+    # Whether smaller raw outputs are a more cautious prediction, nearer to the best constant.
+    can_be_calibrated: bool = True
 
     def function(self, dtype: Any) -> Any:
         """Compiled value and gradient."""
@@ -343,6 +346,7 @@ class UserLoss:
     """
 
     parameter = 0.0
+    can_be_calibrated = False  # nobody knows what zero means to the user's loss
 
     def __init__(self, loss: Any) -> None:
         for method in ("value", "gradient"):

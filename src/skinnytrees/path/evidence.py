@@ -1,4 +1,4 @@
-"""Evidence: the losses of the path's ensembles on rows that their training did not see, and the scores that follow from them."""
+"""Evidence: what ensembles say about rows that their training did not see, and how they compare by that."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,38 +11,85 @@ from scipy.optimize import minimize
 from skinnytrees.columns import Groups
 from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.losses import evaluate_loss
-from skinnytrees.path.points import Branch, PathPoint, data_of
+from skinnytrees.path.calibration import best_factor, effective_rows
+from skinnytrees.path.comparison import Comparison, LossComparison, ScoreComparison, Scorer
+from skinnytrees.path.points import data_of
 from skinnytrees.path.trainer import Trainer
 
 
-class RowLosses(NamedTuple):
-    """Loss of every point of a branch, from large to small, on every row that judges it, and the rows' weights."""
+class Evidence(NamedTuple):
+    """Raw outputs of several ensembles (ensembles, rows, outputs) on the same rows, with the rows' targets and weights."""
 
-    losses: NDArray[np.float64]
+    outputs: NDArray[np.float32]
+    Y: NDArray[np.float32]
     weight: NDArray[np.float64]
 
-    def mean(self, i: int) -> float:
-        """Mean loss of a point."""
-        return float(np.average(self.losses[i], weights=self.weight))
+    @classmethod
+    def join(cls, parts: Sequence["Evidence"]) -> "Evidence":
+        """The rows of several folds, one after the other."""
+        return cls(
+            np.concatenate([part.outputs for part in parts], axis=1),
+            np.concatenate([part.Y for part in parts]),
+            np.concatenate([part.weight for part in parts]),
+        )
 
-    def with_point(self, i: int, losses: NDArray[np.float64]) -> "RowLosses":
-        """The same but for one point."""
-        changed = self.losses.copy()
-        changed[i] = losses
-        return RowLosses(changed, self.weight)
+    def take(self, ensembles: Sequence[int] | NDArray[np.intp]) -> "Evidence":
+        """What some of the ensembles say."""
+        return self._replace(outputs=self.outputs[np.asarray(ensembles, dtype=np.intp)])
 
-    def scores(self, perfect: float, constant: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Fraction of the loss between a constant and a perfect prediction that each point explains; its standard error."""
-        fraction = self.weight / self.weight.sum()
-        mean = self.losses @ fraction
+
+@dataclass(frozen=True)
+class Judge:
+    """Compares ensembles by their outputs: by the loss after calibration, or by the user's scorer.
+
+    Ensembles on many features are often too sure of themselves on few rows and yet rank rows better; calibrated, they are compared by
+    what they know and not by how loudly they say it.
+    """
+
+    trainer: Trainer
+    scorer: Scorer | None = None
+
+    def compare(self, evidence: Evidence) -> Comparison:
+        """How bad each ensemble is."""
+        if self.scorer is not None:
+            return ScoreComparison.learn(self.scorer, evidence.outputs, evidence.Y, evidence.weight)
+        return self.compare_losses(evidence)
+
+    def compare_losses(self, evidence: Evidence) -> LossComparison:
+        """Calibrated losses, whatever the scorer."""
+        losses = [
+            self.trainer.losses_of(output * np.float32(self.factor(evidence, i)), evidence.Y)
+            for i, output in enumerate(evidence.outputs)
+        ]
+        return LossComparison(np.array(losses), evidence.weight)
+
+    def factor(self, evidence: Evidence, i: int) -> float:
+        """The factor of an ensemble's outputs that fits these rows best; one, where the loss is the user's own."""
+        if not self.trainer.loss.can_be_calibrated:
+            return 1.0
+        output, weight = evidence.outputs[i], evidence.weight
+        fraction = weight / weight.sum()
+
+        def mean_loss(factor: float) -> float:
+            return float(self.trainer.losses_of(output * np.float32(factor), evidence.Y) @ fraction)
+
+        return best_factor(mean_loss, effective_rows(weight))
+
+    def ranking(self, evidence: Evidence, i: int) -> float:
+        """How well an ensemble ranks the rows; not a number where nothing is to be ranked."""
+        return self.trainer.loss.ranking(evidence.Y, evidence.outputs[i], evidence.weight)
+
+    def scores(self, evidence: Evidence) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Fraction of the loss between a constant and a perfect prediction that each explains; its standard error."""
+        compared = self.compare_losses(evidence)
+        perfect, constant = reference_losses(self.trainer, evidence)
         span = max(constant - perfect, np.finfo(float).tiny)
-        error = np.sqrt(((self.losses - mean[:, None]) ** 2) @ fraction**2)
-        return 1 - (mean - perfect) / span, error / span
+        return 1 - (compared.mean - perfect) / span, compared.error() / span
 
 
 @dataclass(frozen=True)
 class HeldOutRows:
-    """Rows that judge the path's ensembles."""
+    """Rows that the path's ensembles are measured on."""
 
     data: Data
     groups: Groups
@@ -53,42 +100,19 @@ class HeldOutRows:
         """Weights of the rows."""
         return self.data.weight.astype(float)
 
-    def row_losses(self, groups: NDArray[np.intp], trees: Trees) -> NDArray[np.float64]:
-        """Loss on every row of an ensemble on these groups."""
-        return self.trainer.row_losses(trees, self._rows_of(groups))
+    def outputs(self, groups: NDArray[np.intp], trees: Trees) -> NDArray[np.float32]:
+        """Raw outputs of an ensemble on these groups."""
+        return self.trainer.outputs(trees, data_of(self.data, self.groups.columns(groups)).X)
 
-    def ranking(self, point: PathPoint) -> float:
-        """How well a point's ensemble ranks the rows."""
-        return self.trainer.ranking(point.trees, self._rows_of(point.groups))
-
-    def _rows_of(self, groups: NDArray[np.intp]) -> Data:
-        return data_of(self.data, self.groups.columns(groups))
+    def evidence(self, outputs: Sequence[NDArray[np.float32]]) -> Evidence:
+        """What several ensembles say about these rows."""
+        return Evidence(np.array(outputs), self.data.Y, self.weight)
 
 
-def evidence_of(branch: Branch, held_out: HeldOutRows | None, folds: RowLosses | None) -> RowLosses | None:
-    """What is known about a branch: losses by folds, where there are any, else on held-out rows; None without either."""
-    if folds is not None:
-        return folds._replace(losses=folds.losses[: len(branch.points)])
-    return None if held_out is None else RowLosses(np.array(branch.losses), held_out.weight)
-
-
-def join_folds(
-    losses: Sequence[NDArray[np.float64]], weights: Sequence[NDArray[np.float64]], starts_differ: bool
-) -> list[RowLosses]:
-    """For each branch, the losses by walks that did not see the row; a fold's losses are of shape (branches, points, rows).
-
-    Where the branches are starts from different random trees, they are numbered by chance: the first of one fold is not the first
-    of another, and all get the mean.
-    """
-    if starts_differ:
-        losses = [np.broadcast_to(one.mean(axis=0), one.shape) for one in losses]
-    weight = np.concatenate(weights)
-    return [RowLosses(np.ascontiguousarray(branch), weight) for branch in np.concatenate(losses, axis=2)]
-
-
-def reference_losses(trainer: Trainer, n_outputs: int, data: Data) -> tuple[float, float]:
+def reference_losses(trainer: Trainer, evidence: Evidence) -> tuple[float, float]:
     """Mean loss of a perfect prediction, and of the best constant one."""
-    Y, fraction, functions = data.Y, data.weight / data.weight.sum(), trainer.functions
+    Y, fraction, functions = evidence.Y, evidence.weight / evidence.weight.sum(), trainer.functions
+    n_outputs = evidence.outputs.shape[2]
 
     def mean_loss(constant: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         F = np.tile(constant.astype(np.float32), (len(Y), 1))

@@ -1,5 +1,6 @@
 """What every phase of the path works on, the points that it gives, and which groups fit a budget."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,7 +25,6 @@ class PathInputs:
 
     data: Data
     groups: Groups
-    n_outputs: int
     trainer: Trainer
     rules: PathRules
     recipes: PathRecipes
@@ -52,15 +52,25 @@ class PathPoint(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Points of the path in order, each with its loss on every held-out row, if there are any, and its report."""
+    """Points of the path in order, each with its raw outputs on held-out rows, if there are any, and its report."""
 
     points: list[PathPoint]
-    losses: list[NDArray[np.float64]]
+    outputs: list[NDArray[np.float32]]
     reports: list[EpochReport]
 
     def copy(self) -> "Branch":
         """The same points, to go on from."""
-        return Branch(list(self.points), list(self.losses), list(self.reports))
+        return Branch(list(self.points), list(self.outputs), list(self.reports))
+
+    @classmethod
+    def best_of(cls, starts: Sequence["Branch"]) -> "Branch":
+        """Of several starts, at every size the one of least training loss: with few rows, held-out rows cannot tell them apart."""
+        best = [min(starts, key=lambda one, i=i: one.points[i].train_loss) for i in range(len(starts[0].points))]
+        return cls(
+            [one.points[i] for i, one in enumerate(best)],
+            [one.outputs[i] for i, one in enumerate(best) if one.outputs],
+            [one.reports[i] for i, one in enumerate(best)],
+        )
 
 
 def data_of(data: Data, columns: NDArray[np.intp]) -> Data:

@@ -15,7 +15,7 @@ def start_pruning(inputs: PathInputs, groups: NDArray[np.intp], rng: np.random.G
     """A new ensemble on these groups, to prune from."""
     data = inputs.rows_of(groups)
     recipe = for_columns(inputs.recipes.prune, data.X.shape[1], inputs.rules.pruning)
-    return PathPoint(groups, *inputs.trainer.start(data, inputs.n_outputs, recipe, rng))
+    return PathPoint(groups, *inputs.trainer.start(data, recipe, rng))
 
 
 def prune(

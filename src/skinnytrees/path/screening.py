@@ -21,7 +21,7 @@ def screen(inputs: PathInputs, budgets: NDArray[np.float64], rng: np.random.Gene
             return
         if point is None:
             data = data_of(data, groups.columns(kept))
-            point = PathPoint(everything, *trainer.start(data, inputs.n_outputs, recipes.screen, rng))
+            point = PathPoint(everything, *trainer.start(data, recipes.screen, rng))
         else:
             data = data_of(data, groups.take(point.groups).columns(kept))
             point = point.cut(groups, kept)

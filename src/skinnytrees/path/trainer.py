@@ -30,6 +30,7 @@ class Trainer:
 
     loss: Loss
     activation: Activation
+    n_outputs: int
     n_threads: int = 1
 
     @property
@@ -60,17 +61,17 @@ class Trainer:
                 trees.flat[:] = start
                 rate /= 4
 
-    def start(self, data: Data, n_outputs: int, recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
+    def start(self, data: Data, recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
         """A new ensemble, trained; copies are averaged into one."""
-        return self.start_each(data, n_outputs, [recipe], rng)[0]
+        return self.start_each(data, [recipe], rng)[0]
 
     def start_each(
-        self, data: Data, n_outputs: int, recipes: Sequence[Recipe], rng: np.random.Generator
+        self, data: Data, recipes: Sequence[Recipe], rng: np.random.Generator
     ) -> list[tuple[Trees, float]]:
         """A new ensemble by each of the recipes; they and their copies are trained side by side."""
 
         def one_copy(recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
-            trees = recipe.start.trees(data.X, recipe.n_trees, recipe.depth, n_outputs, rng)
+            trees = recipe.start.trees(data.X, recipe.n_trees, recipe.depth, self.n_outputs, rng)
             return trees, self.train(trees, data, recipe, rng)
 
         tasks = [
@@ -85,18 +86,22 @@ class Trainer:
             results.append((average(list(trees)), float(np.mean(losses))))
         return results
 
-    def start_blend(self, data: Data, n_outputs: int, blend: Blend, rng: np.random.Generator) -> Trees:
+    def start_blend(self, data: Data, blend: Blend, rng: np.random.Generator) -> Trees:
         """The mean of new ensembles by these recipes."""
-        return average([trees for trees, _ in self.start_each(data, n_outputs, blend, rng)])
+        return average([trees for trees, _ in self.start_each(data, blend, rng)])
 
-    def ranking(self, trees: Trees, data: Data) -> float:
-        """How well the ensemble ranks rows; not a number where the loss knows no ranking."""
-        return self.loss.ranking(data.Y, evaluate(trees, data.X, self.functions), data.weight)
+    def outputs(self, trees: Trees, X: Any) -> NDArray[np.float32]:
+        """Raw outputs of an ensemble; those that overflow are zero, which is no better than a guess."""
+        return np.nan_to_num(evaluate(trees, X, self.functions), nan=0.0, posinf=0.0, neginf=0.0)
 
     def row_losses(self, trees: Trees, data: Data) -> NDArray[np.float64]:
         """Loss of every row."""
-        F, functions = evaluate(trees, data.X, self.functions), self.functions
-        losses = evaluate_loss(functions.loss, functions.loss_parameter, F, data.Y)[0].astype(np.float64)
+        return self.losses_of(evaluate(trees, data.X, self.functions), data.Y)
+
+    def losses_of(self, outputs: NDArray[np.float32], Y: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Loss of every row for raw outputs."""
+        functions = self.functions
+        losses = evaluate_loss(functions.loss, functions.loss_parameter, outputs, Y)[0].astype(np.float64)
         self.loss.raise_error()
         return np.nan_to_num(losses, nan=_HOPELESS, posinf=_HOPELESS)
 
@@ -107,14 +112,15 @@ def split_generator(rng: np.random.Generator, n: int) -> list[np.random.Generato
 
 
 def average(copies: list[Trees]) -> Trees:
-    """One ensemble whose output is the mean of the copies' outputs."""
+    """One ensemble whose output is the mean of the copies' outputs; all have trees of one depth."""
     if len(copies) == 1:
         return copies[0]
     n, n_columns = len(copies), copies[0].W.shape[0]
-    n_trees, n_outputs = copies[0].n_trees, copies[0].O.shape[0]
+    n_outputs = copies[0].O.shape[0]
 
     def concatenated(parts: list[NDArray[Any]], rows: int) -> NDArray[Any]:
-        return np.concatenate([part.reshape(rows, -1, n_trees) for part in parts], axis=2).reshape(rows, -1)
+        by_node = [part.reshape(rows, -1, trees.n_trees) for part, trees in zip(parts, copies, strict=True)]
+        return np.concatenate(by_node, axis=2).reshape(rows, -1)
 
     W = concatenated([trees.W for trees in copies], n_columns)
     b = concatenated([trees.b for trees in copies], 1)

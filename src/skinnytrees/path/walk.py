@@ -64,6 +64,7 @@ class Walk:
         if not inputs.recipes.prune_from:
             starts = [screen(inputs, budgets, own_rng) for own_rng in split_generator(rng, rules.screening.n_starts)]
             self._branch_off(starts, len(budgets))
+            self.branches = [Branch.best_of(self.branches)]
             return
         for point in screen(inputs, budgets, rng):
             if self._add([point]):
@@ -104,10 +105,11 @@ class Walk:
         """Take a point in with its losses and report; all or nothing, whenever Ctrl-C comes."""
         val_loss = np.nan
         n_features = int(self.inputs.groups.n_features[point.groups].sum())
-        losses = None if self.held_out is None else self.held_out.row_losses(point.groups, point.trees)
-        if losses is not None and self.held_out is not None:
+        if self.held_out is not None:
+            outputs = self.held_out.outputs(point.groups, point.trees)
+            losses = self.inputs.trainer.losses_of(outputs, self.held_out.data.Y)
             val_loss = float(np.average(losses, weights=self.held_out.weight))
-            branch.losses.append(losses)
+            branch.outputs.append(outputs)
         branch.reports.append(EpochReport(len(branch.points), point.train_loss, np.nan, n_features, val_loss))
         branch.points.append(point)
         return branch.reports[-1]
