@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from skinnytrees.exceptions import refuse_unless
 from skinnytrees.table_views import StackedRows, pick_rows
 
 # Columns read to put rows in order; rows that agree in all of them are compared in full.
@@ -117,3 +118,83 @@ def split_rows(
     share = np.minimum(np.round(sizes * fraction), sizes - 1)
     held_out = rank < np.repeat(share, sizes)
     return np.sort(by_stratum[~held_out]), np.sort(by_stratum[held_out])
+
+
+def fold_rows(
+    n_rows: int,
+    n_folds: int,
+    rng: np.random.Generator,
+    labels: NDArray[Any] | None = None,
+    groups: NDArray[Any] | None = None,
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Folds for few rows: each class is spread over the folds as evenly as whole groups allow.
+
+    No row is held out twice, and every training side contains every class. Rows whose absence would leave a class
+    without training rows, such as the only row of a class, are never held out; all other rows are held out once.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    n_folds : int
+        Number of folds, at least 2. Where there are fewer rows or groups to hold out, the folds are fewer.
+    rng : numpy.random.Generator
+        Decides which rows share a fold.
+    labels : array of shape (n_rows,) or None
+        Classes; None treats all rows alike.
+    groups : array of shape (n_rows,) or None
+        Rows with the same label are held out together; None lets every row be its own group.
+
+    Returns
+    -------
+    list of tuples
+        Row numbers (kept, held out) of each fold, in increasing order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.rows import fold_rows
+    >>> labels = np.array([0, 0, 0, 0, 1, 1, 2])
+    >>> folds = fold_rows(7, 2, np.random.default_rng(0), labels)
+    >>> [labels[held_out].tolist() for _, held_out in folds]
+    [[0, 0, 1], [0, 0, 1]]
+    >>> patients = np.array(["a", "a", "b", "b", "b", "c"])
+    >>> sorted(patients[held_out].tolist() for _, held_out in fold_rows(6, 3, np.random.default_rng(0), groups=patients))
+    [['a', 'a'], ['b', 'b', 'b'], ['c']]
+    """
+    refuse_unless(n_folds > 1, f"n_folds={n_folds} leaves no rows to train on. Use at least 2 folds.")
+    group, counts = _class_counts(n_rows, labels, groups)
+    n_groups, in_class = len(counts), counts > 0
+    shuffled = rng.permutation(n_groups)
+    # Large groups first, while every fold has room; equal ones class by class, which keeps folds equally large.
+    order = shuffled[np.lexsort((counts[shuffled].argmax(axis=1), -counts[shuffled].sum(axis=1)))]
+    weights = counts / np.maximum(counts.sum(axis=0), 1) ** 2.0
+    held = np.zeros((n_folds, counts.shape[1]), dtype=counts.dtype)
+    always_kept = np.zeros(counts.shape[1], dtype=bool)
+    groups_left = in_class.sum(axis=0)
+    fold = np.full(n_groups, -1)
+    for one in order:
+        # The last group of a class may not join a fold that holds all other groups of the class.
+        is_last = in_class[one] & (groups_left == 1)
+        elsewhere = always_kept | ((held > 0).sum(axis=0) > (held > 0))
+        allowed = elsewhere[:, is_last].all(axis=1)
+        groups_left -= in_class[one]
+        if not allowed.any():
+            always_kept |= in_class[one]
+            continue
+        crowding = np.where(allowed, (held * weights[one]).sum(axis=1), np.inf)
+        fold[one] = np.lexsort((held.sum(axis=1), crowding))[0]
+        held[fold[one]] += counts[one]
+    of_row = fold[group]
+    return [(np.flatnonzero(of_row != f), np.flatnonzero(of_row == f)) for f in range(n_folds) if np.any(of_row == f)]
+
+
+def _class_counts(
+    n_rows: int, labels: NDArray[Any] | None, groups: NDArray[Any] | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The group of each row as a number, and how many rows of each class each group has."""
+    group = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1].ravel()
+    stratum = np.zeros(n_rows, dtype=int) if labels is None else np.unique(labels, return_inverse=True)[1].ravel()
+    shape = group.max(initial=-1) + 1, stratum.max(initial=-1) + 1
+    counts = np.bincount(group * shape[1] + stratum, minlength=shape[0] * shape[1]).reshape(shape)
+    return group, counts
