@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ from skinnytrees import storage
 from skinnytrees.columns import Groups, find_columns
 from skinnytrees.encoding import Scaling, varying_features
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.fitting import PathSettings, Problem, fit_path, fit_penalised
+from skinnytrees.fitting import PathSettings, Problem, Splits, fit_path, fit_penalised
 from skinnytrees.losses import Loss, Multinomial, TargetScale, as_columns, regression_loss
 from skinnytrees.model import SoftTrees
 from skinnytrees.parameters import (
@@ -32,7 +33,8 @@ from skinnytrees.parameters import (
 )
 from skinnytrees.path.rules import DEFAULT_RULES, PathRules
 from skinnytrees.progress import path_progress
-from skinnytrees.rows import Rows, merge_rows, split_rows
+from skinnytrees.path.comparison import Scorer
+from skinnytrees.rows import Rows, fold_rows, merge_rows, split_rows
 from skinnytrees.tables import Vocabulary, is_float_array, open_table, read_columns, read_table
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training import EpochReport
@@ -60,43 +62,45 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         given = self._read_rows(X, y, sample_weight, reset=True)
         rows = merge_rows(given)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        held_out = None
         if X_val is None and y_val is None:
             refuse_unless(
                 sample_weight_val is None, "sample_weight_val was given without X_val. Give X_val and y_val, too."
             )
-            training, held_out = self._hold_out(rows, rng)
         else:
             refuse_unless(X_val is not None and y_val is not None, "Give X_val and y_val both, or neither.")
-            training, held_out = rows, self._read_rows(X_val, y_val, sample_weight_val, reset=False)
+            held_out = self._read_rows(X_val, y_val, sample_weight_val, reset=False)
         self.__dict__.pop("path_", None)  # of an earlier fit
         if isinstance(self.penalty, str):
-            everything = training.join(held_out) if X_val is not None and held_out is not None and self.refit else rows
-            self._fit_path(everything, training, held_out, self._folds(given, rows), rng)
+            self._fit_path(self._split(given, rows, held_out, rng), rng)
         else:
+            training, held_out = self._hold_out(rows, rng) if held_out is None else (rows, held_out)
             problem = self._problem(training, self._column_groups())
             settings = penalised_training(self, problem.loss, problem.activation)
             self._adopt(*fit_penalised(problem, training, held_out, settings, *penalised_size(self), rng))
 
-    def _fit_path(
-        self, rows: Rows, training: Rows, held_out: Rows | None, folds: Folds | None, rng: np.random.Generator
-    ) -> None:
+    def _fit_path(self, splits: Splits, rng: np.random.Generator) -> None:
         groups = self._column_groups()
         budget = groups.total_price(self.feature_budget, self.n_features_in_, self.feature_costs is not None)
-        problem = self._problem(training, groups.worth_trying(budget, varying_features(training.X)))
+        useful = groups.worth_trying(budget, varying_features(splits.training.X))
+        problem = replace(self._problem(splits.training, useful), views=self._rules.views)
         with path_progress(self.verbose) as show:
             settings = PathSettings(
                 budget=budget,
                 size_rule=self.size_rule,
                 refit=self.refit,
-                folds=folds,
                 rules=self._rules,
                 final_recipe=final_recipe(self),
+                scorer=self._scorer(problem),
                 callbacks=tuple(self.callbacks or ()),
                 show=show,
             )
-            fitted = fit_path(problem, rows, training, held_out, settings, rng)
+            fitted = fit_path(problem, splits, settings, rng)
         self.path_ = fitted.path
         self._adopt(fitted.model, fitted.reports)
+
+    def _scorer(self, problem: Problem) -> Scorer | None:
+        return None
 
     def _read_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Rows:
         X = self._read_table(X, reset)
@@ -122,15 +126,30 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
     def _names(self) -> NDArray[Any] | None:
         return getattr(self, "feature_names_in_", None)
 
+    def _split(self, given: Rows, rows: Rows, held_out: Rows | None, rng: np.random.Generator) -> Splits:
+        """Which rows train and which judge: those the user names, else folds where rows are few, else a held-out fraction."""
+        if held_out is not None:
+            everything = rows.join(held_out) if self.refit else rows
+            return Splits(rows, held_out, self._folds(given, rows), everything)
+        rules = self._rules.evidence
+        if self.cv is not None:
+            return Splits(rows, None, self._folds(given, rows), rows)
+        if self.validation_fraction == "auto" and len(rows.Y) < rules.folds_below_rows:
+            pairs = fold_rows(len(rows.Y), rules.n_folds, rng, self._strata(rows.Y))
+            return Splits(rows, None, [(rows.take(kept), rows.take(held)) for kept, held in pairs if len(held)], rows)
+        return Splits(*self._hold_out(rows, rng), (), rows)
+
     def _hold_out(self, rows: Rows, rng: np.random.Generator) -> tuple[Rows, Rows | None]:
-        if self.validation_fraction is None or self.cv is not None:
+        fraction = self.validation_fraction
+        if fraction is None or self.cv is not None:
             return rows, None
-        kept, held_out = split_rows(len(rows.Y), self.validation_fraction, rng, self._strata(rows.Y))
+        fraction = self._rules.evidence.held_out_fraction if fraction == "auto" else fraction
+        kept, held_out = split_rows(len(rows.Y), fraction, rng, self._strata(rows.Y))
         return rows.take(kept), rows.take(held_out) if len(held_out) else None
 
-    def _folds(self, given: Rows, rows: Rows) -> Folds | None:
+    def _folds(self, given: Rows, rows: Rows) -> Folds:
         if self.cv is None:
-            return None
+            return ()
         # Folds that are given as row numbers speak of the rows as they were given; a number of folds does not.
         source = rows if isinstance(self.cv, Integral) else given
         splitter = check_cv(self.cv, source.Y[:, 0], classifier=is_classifier(self))
@@ -152,7 +171,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
             groups=groups,
             is_categorical=np.isin(np.arange(self.n_features_in_), sorted(words | self._categorical_columns())),
             standardize=self.standardize,
-            target_scale=lambda rows: self._target_scale(rows, loss),
+            target=self._target_scale(training, loss),
             n_threads=allowed_threads(self.n_jobs),
         )
 
@@ -300,11 +319,12 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
     standardize : bool, default=True
         Bring columns to mean 0 and deviation 1, and cut what lies farther out than five deviations; False leaves them as
         they are.
-    validation_fraction : float or None, default=0.2
-        Share of the rows that is held out to choose the size (with a penalty object: to watch training); None trains on
-        all rows and takes the largest size.
+    validation_fraction : float, "auto" or None, default="auto"
+        Fraction of the rows that is held out to choose the size (with a penalty object: to watch training). "auto" holds out a
+        fifth; with the path and fewer than 400 rows, it holds out every row once, by five folds, so that all rows train the final
+        model. None trains on all rows and takes the largest size.
     cv : int, splitter or None, default=None
-        Folds to choose the size by, instead of one held-out share: slower, better on few rows.
+        Folds to choose the size by, instead of one held-out fraction.
     refit : bool, default=True
         Train the final ensemble on all rows.
     callbacks : list of callables or None, default=None
@@ -357,7 +377,7 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         self, feature_budget=None, *, size_rule="best", n_estimators="auto", max_depth="auto", learning_rate="auto",
         max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path", optimizer="sgd",
         schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
-        categorical_features="from_dtype", class_weight=None, standardize=True, validation_fraction=0.2, cv=None, refit=True,
+        categorical_features="from_dtype", class_weight=None, standardize=True, validation_fraction="auto", cv=None, refit=True,
         callbacks=None, random_state=None, n_jobs=None, verbose=0,
     ):  # fmt: skip
         self.feature_budget = feature_budget
@@ -533,7 +553,7 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         self, feature_budget=None, *, loss="squared_error", size_rule="best", n_estimators="auto", max_depth="auto",
         learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path",
         optimizer="sgd", schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
-        categorical_features="from_dtype", standardize=True, validation_fraction=0.2, cv=None, refit=True, callbacks=None,
+        categorical_features="from_dtype", standardize=True, validation_fraction="auto", cv=None, refit=True, callbacks=None,
         random_state=None, n_jobs=None, verbose=0,
     ):  # fmt: skip
         self.feature_budget = feature_budget

@@ -31,7 +31,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "always_select": ["array-like", None],
     "categorical_features": ["array-like", StrOptions({"from_dtype"})],
     "standardize": ["boolean"],
-    "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+    "validation_fraction": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"}), None],
     "cv": ["cv_object"],
     "refit": ["boolean"],
     "callbacks": [list, tuple, None],
