@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, is_classifier
 from sklearn.feature_selection import SelectorMixin
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
@@ -32,8 +32,8 @@ from skinnytrees.parameters import (
 )
 from skinnytrees.path.rules import DEFAULT_RULES, PathRules
 from skinnytrees.progress import path_progress
-from skinnytrees.rows import Rows, merge_rows, split_rows
-from skinnytrees.tables import Vocabulary, is_float_array, open_table, read_columns, read_table
+from skinnytrees.rows import Rows, check_folds, check_groups, merge_rows, split_rows
+from skinnytrees.tables import Vocabulary, is_float_array, open_table, read_columns, read_groups, read_table
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training import EpochReport
 
@@ -56,8 +56,13 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
 
     # --- what fit does -----------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any, sample_weight_val: Any) -> None:
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, X_val: Any, y_val: Any, sample_weight_val: Any
+    ) -> None:
         given = self._read_rows(X, y, sample_weight, reset=True)
+        row_groups = read_groups(groups, len(given.Y))
+        if self.cv is not None or (self.validation_fraction is not None and X_val is None):
+            given = given._replace(group=row_groups)
         rows = merge_rows(given)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         if X_val is None and y_val is None:
@@ -125,7 +130,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
     def _hold_out(self, rows: Rows, rng: np.random.Generator) -> tuple[Rows, Rows | None]:
         if self.validation_fraction is None or self.cv is not None:
             return rows, None
-        kept, held_out = split_rows(len(rows.Y), self.validation_fraction, rng, self._strata(rows.Y))
+        kept, held_out = split_rows(len(rows.Y), self.validation_fraction, rng, self._strata(rows.Y), rows.group)
         return rows.take(kept), rows.take(held_out) if len(held_out) else None
 
     def _folds(self, given: Rows, rows: Rows) -> Folds | None:
@@ -134,7 +139,11 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         # Folds that are given as row numbers speak of the rows as they were given; a number of folds does not.
         source = rows if isinstance(self.cv, Integral) else given
         splitter = check_cv(self.cv, source.Y[:, 0], classifier=is_classifier(self))
-        pairs = splitter.split(np.zeros((len(source.Y), 1)), source.Y[:, 0])
+        if isinstance(self.cv, Integral) and source.group is not None:
+            check_groups(source.group, int(self.cv))
+            splitter = (StratifiedGroupKFold if is_classifier(self) else GroupKFold)(self.cv)
+        targets_and_groups = (source.Y[:, 0],) if source.group is None else (source.Y[:, 0], source.group)
+        pairs = check_folds(splitter.split(np.zeros((len(source.Y), 1)), *targets_and_groups), source.group)
         return [(merge_rows(source.take(kept)), merge_rows(source.take(held))) for kept, held in pairs]
 
     def _column_groups(self) -> Groups:
@@ -304,7 +313,8 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         Share of the rows that is held out to choose the size (with a penalty object: to watch training); None trains on
         all rows and takes the largest size.
     cv : int, splitter or None, default=None
-        Folds to choose the size by, instead of one held-out share: slower, better on few rows.
+        Folds to choose the size by, instead of one held-out share: slower, better on few rows. With ``groups`` in ``fit``,
+        a number means folds of whole groups, and a splitter must keep groups together.
     refit : bool, default=True
         Train the final ensemble on all rows.
     callbacks : list of callables or None, default=None
@@ -387,7 +397,9 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):  # type: ignore[no-untyped-def]
+    def fit(  # type: ignore[no-untyped-def]
+        self, X, y, sample_weight=None, *, groups=None, X_val=None, y_val=None, sample_weight_val=None
+    ):
         """Learn the features and the ensemble together.
 
         Parameters
@@ -398,6 +410,11 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
             Class labels.
         sample_weight : array of shape (n_samples,) or None
             Weight of each row; an integer weight is the same as repeating the row.
+        groups : array of shape (n_samples,) or None
+            One label per row, a number or text, that says where the row comes from (a patient, a mouse). Rows with the
+            same label are never on both sides of a split: they are held out together, or kept together, and ``cv``
+            splits groups. Nothing changes where no rows are split: with ``validation_fraction=None`` or ``X_val``
+            (and ``cv=None``).
         X_val, y_val, sample_weight_val : arrays or None
             Rows to validate on, instead of rows held out of the training table.
 
@@ -405,7 +422,7 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         -------
         self
         """
-        self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
+        self._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -568,7 +585,9 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):  # type: ignore[no-untyped-def]
+    def fit(  # type: ignore[no-untyped-def]
+        self, X, y, sample_weight=None, *, groups=None, X_val=None, y_val=None, sample_weight_val=None
+    ):
         """Learn the features and the ensemble together.
 
         Parameters
@@ -579,6 +598,11 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
             Targets.
         sample_weight : array of shape (n_samples,) or None
             Weight of each row; an integer weight is the same as repeating the row.
+        groups : array of shape (n_samples,) or None
+            One label per row, a number or text, that says where the row comes from (a patient, a mouse). Rows with the
+            same label are never on both sides of a split: they are held out together, or kept together, and ``cv``
+            splits groups. Nothing changes where no rows are split: with ``validation_fraction=None`` or ``X_val``
+            (and ``cv=None``).
         X_val, y_val, sample_weight_val : arrays or None
             Rows to validate on, instead of rows held out of the training table.
 
@@ -586,7 +610,7 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         -------
         self
         """
-        self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
+        self._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
