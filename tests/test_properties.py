@@ -203,12 +203,12 @@ def test_row_of_weight_zero_is_the_same_as_no_row(rows):
 @given(tables())
 def test_merged_rows_are_distinct_and_hold_every_rows_weight(rows):
     expected: dict[str, float] = {}
-    for x, y, weight in zip(*rows, strict=True):
+    for x, y, weight in zip(*rows[:3], strict=True):
         if weight > 0:
             expected[str((x, y))] = expected.get(str((x, y)), 0) + weight
     merged = merge_rows(rows)
     assert len(merged.X) == len(expected)
-    assert {str((x, y)): weight for x, y, weight in zip(*merged, strict=True)} == expected
+    assert {str((x, y)): weight for x, y, weight in zip(*merged[:3], strict=True)} == expected
 
 
 def test_rows_that_differ_in_the_sign_of_zero_are_equal():

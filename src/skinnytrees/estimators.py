@@ -34,8 +34,8 @@ from skinnytrees.parameters import (
 from skinnytrees.path.rules import DEFAULT_RULES, PathRules
 from skinnytrees.progress import path_progress
 from skinnytrees.path.comparison import Scorer
-from skinnytrees.rows import Rows, fold_rows, merge_rows, split_rows
-from skinnytrees.tables import Vocabulary, is_float_array, open_table, read_columns, read_table
+from skinnytrees.rows import Rows, check_folds, check_groups, fold_rows, merge_rows, split_rows
+from skinnytrees.tables import Vocabulary, is_float_array, open_table, read_columns, read_groups, read_table
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training import EpochReport
 
@@ -58,8 +58,13 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
 
     # --- what fit does -----------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any, sample_weight_val: Any) -> None:
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, X_val: Any, y_val: Any, sample_weight_val: Any
+    ) -> None:
         given = self._read_rows(X, y, sample_weight, reset=True)
+        row_groups = read_groups(groups, len(given.Y))
+        if self.cv is not None or (self.validation_fraction is not None and X_val is None):
+            given = given._replace(group=row_groups)
         rows = merge_rows(given)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         held_out = None
@@ -128,15 +133,16 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
 
     def _split(self, given: Rows, rows: Rows, held_out: Rows | None, rng: np.random.Generator) -> Splits:
         """Which rows train and which judge: those the user names, else folds where rows are few, else a held-out fraction."""
-        if held_out is not None:
-            everything = rows.join(held_out) if self.refit else rows
-            return Splits(rows, held_out, self._folds(given, rows), everything)
         rules = self._rules.evidence
+        if held_out is not None:
+            refuse_unless(
+                self.cv is None, f"X_val was given, and cv={self.cv!r}. Either of them chooses the size: leave the other out."
+            )
+            return Splits(rows, held_out, (), rows.join(held_out) if self.refit else rows)
         if self.cv is not None:
-            return Splits(rows, None, self._folds(given, rows), rows)
+            return Splits(rows, None, self._folds(given, rows, rng), rows)
         if self.validation_fraction == "auto" and len(rows.Y) < rules.folds_below_rows:
-            pairs = fold_rows(len(rows.Y), rules.n_folds, rng, self._strata(rows.Y))
-            return Splits(rows, None, [(rows.take(kept), rows.take(held)) for kept, held in pairs if len(held)], rows)
+            return Splits(rows, None, self._own_folds(rows, rules.n_folds, rng), rows)
         return Splits(*self._hold_out(rows, rng), (), rows)
 
     def _hold_out(self, rows: Rows, rng: np.random.Generator) -> tuple[Rows, Rows | None]:
@@ -144,17 +150,25 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         if fraction is None or self.cv is not None:
             return rows, None
         fraction = self._rules.evidence.held_out_fraction if fraction == "auto" else fraction
-        kept, held_out = split_rows(len(rows.Y), fraction, rng, self._strata(rows.Y))
+        kept, held_out = split_rows(len(rows.Y), fraction, rng, self._strata(rows.Y), rows.group)
         return rows.take(kept), rows.take(held_out) if len(held_out) else None
 
-    def _folds(self, given: Rows, rows: Rows) -> Folds:
-        if self.cv is None:
-            return ()
-        # Folds that are given as row numbers speak of the rows as they were given; a number of folds does not.
-        source = rows if isinstance(self.cv, Integral) else given
-        splitter = check_cv(self.cv, source.Y[:, 0], classifier=is_classifier(self))
-        pairs = splitter.split(np.zeros((len(source.Y), 1)), source.Y[:, 0])
-        return [(merge_rows(source.take(kept)), merge_rows(source.take(held))) for kept, held in pairs]
+    def _folds(self, given: Rows, rows: Rows, rng: np.random.Generator) -> Folds:
+        """The user's folds."""
+        if isinstance(self.cv, Integral):
+            if rows.group is not None:
+                check_groups(rows.group, int(self.cv))
+            return self._own_folds(rows, int(self.cv), rng)
+        # Folds that are given as row numbers speak of the rows as they were given.
+        splitter = check_cv(self.cv, given.Y[:, 0], classifier=is_classifier(self))
+        targets_and_groups = (given.Y[:, 0],) if given.group is None else (given.Y[:, 0], given.group)
+        pairs = check_folds(splitter.split(np.zeros((len(given.Y), 1)), *targets_and_groups), given.group)
+        return [(merge_rows(given.take(kept)), merge_rows(given.take(held))) for kept, held in pairs]
+
+    def _own_folds(self, rows: Rows, n_folds: int, rng: np.random.Generator) -> Folds:
+        """Folds that spread every class as evenly as they can; none where there is nothing to hold out."""
+        pairs = fold_rows(len(rows.Y), n_folds, rng, self._strata(rows.Y), rows.group)
+        return [(rows.take(kept), rows.take(held)) for kept, held in pairs]
 
     def _column_groups(self) -> Groups:
         return Groups.read(
@@ -324,7 +338,8 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         fifth; with the path and fewer than 400 rows, it holds out every row once, by five folds, so that all rows train the final
         model. None trains on all rows and takes the largest size.
     cv : int, splitter or None, default=None
-        Folds to choose the size by, instead of one held-out fraction.
+        Folds to choose the size by, instead of one held-out fraction. With ``groups`` in ``fit``, a number means folds of whole
+        groups, and a splitter must keep groups together.
     refit : bool, default=True
         Train the final ensemble on all rows.
     callbacks : list of callables or None, default=None
@@ -407,7 +422,9 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):  # type: ignore[no-untyped-def]
+    def fit(  # type: ignore[no-untyped-def]
+        self, X, y, sample_weight=None, *, groups=None, X_val=None, y_val=None, sample_weight_val=None
+    ):
         """Learn the features and the ensemble together.
 
         Parameters
@@ -418,6 +435,11 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
             Class labels.
         sample_weight : array of shape (n_samples,) or None
             Weight of each row; an integer weight is the same as repeating the row.
+        groups : array of shape (n_samples,) or None
+            One label per row, a number or text, that says where the row comes from (a patient, a mouse). Rows with the
+            same label are never on both sides of a split: they are held out together, or kept together, and ``cv``
+            splits groups. Nothing changes where no rows are split: with ``validation_fraction=None`` or ``X_val``
+            (and ``cv=None``).
         X_val, y_val, sample_weight_val : arrays or None
             Rows to validate on, instead of rows held out of the training table.
 
@@ -425,7 +447,7 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         -------
         self
         """
-        self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
+        self._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -588,7 +610,9 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):  # type: ignore[no-untyped-def]
+    def fit(  # type: ignore[no-untyped-def]
+        self, X, y, sample_weight=None, *, groups=None, X_val=None, y_val=None, sample_weight_val=None
+    ):
         """Learn the features and the ensemble together.
 
         Parameters
@@ -599,6 +623,11 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
             Targets.
         sample_weight : array of shape (n_samples,) or None
             Weight of each row; an integer weight is the same as repeating the row.
+        groups : array of shape (n_samples,) or None
+            One label per row, a number or text, that says where the row comes from (a patient, a mouse). Rows with the
+            same label are never on both sides of a split: they are held out together, or kept together, and ``cv``
+            splits groups. Nothing changes where no rows are split: with ``validation_fraction=None`` or ``X_val``
+            (and ``cv=None``).
         X_val, y_val, sample_weight_val : arrays or None
             Rows to validate on, instead of rows held out of the training table.
 
@@ -606,7 +635,7 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         -------
         self
         """
-        self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
+        self._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:

@@ -1,5 +1,9 @@
-"""Which rows are trained on and which are held out, independent of the order in which they were given."""
+"""Which rows are trained on and which are held out, independent of the order in which they were given.
 
+Rows may belong to groups (a patient, a mouse): rows of one group are never on both sides of a split.
+"""
+
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,28 +20,33 @@ _KEYS_AT_ONCE = 1024
 
 
 class Rows(NamedTuple):
-    """Rows of a table of numbers: features X, targets Y (rows, width), weights."""
+    """Rows of a table of numbers: features X, targets Y (rows, width), weights, and labels of their groups or None."""
 
     X: Any
     Y: NDArray[np.float64]
     weight: NDArray[np.float64]
+    group: NDArray[Any] | None = None
 
     def take(self, rows: NDArray[np.intp]) -> "Rows":
         """Some of the rows."""
-        return Rows(pick_rows(self.X, rows), self.Y[rows], self.weight[rows])
+        group = None if self.group is None else self.group[rows]
+        return Rows(pick_rows(self.X, rows), self.Y[rows], self.weight[rows], group)
 
     def join(self, other: "Rows") -> "Rows":
-        """These rows and others; of dense ones nothing is copied."""
+        """These rows and others; of dense ones nothing is copied. Groups are kept where both have them."""
         is_sparse = sparse.issparse(self.X)
         X = sparse.vstack([self.X, other.X], format="csr") if is_sparse else StackedRows((self.X, other.X))
-        return Rows(X, np.concatenate([self.Y, other.Y]), np.concatenate([self.weight, other.weight]))
+        has_groups = self.group is not None and other.group is not None
+        group = np.concatenate([self.group, other.group]) if has_groups else None
+        return Rows(X, np.concatenate([self.Y, other.Y]), np.concatenate([self.weight, other.weight]), group)
 
 
 def merge_rows(rows: Rows) -> Rows:
     """Put rows in an order that depends only on their content, and give equal rows one place with their summed weight.
 
     A fit then depends neither on the order of the rows nor on whether a row is repeated or has the weight two. Rows of
-    weight zero are left out.
+    weight zero are left out. Equal rows of different groups stay apart. Groups are numbered in the order of their first
+    rows, so that the labels do not matter: they only decide the order of equal rows.
 
     Examples
     --------
@@ -47,7 +56,8 @@ def merge_rows(rows: Rows) -> Rows:
     >>> sorted(zip(merged.X[:][:, 0].tolist(), merged.weight.tolist()))
     [(1.0, 2.0), (2.0, 1.0)]
     """
-    X, Y, weight = rows
+    X, Y, weight = rows[:3]
+    group = None if rows.group is None else np.unique(rows.group, return_inverse=True)[1].ravel()
     used = np.flatnonzero(weight > 0)
     some_columns = np.arange(0, X.shape[1], max(1, X.shape[1] // _KEY_COLUMNS))
     quick = _row_keys(pick_rows(X[:, some_columns], used)) ^ _row_keys(Y[used])
@@ -56,15 +66,27 @@ def merge_rows(rows: Rows) -> Rows:
     next_is_tied = quick[1:] == quick[:-1]
     in_a_tie = np.append(next_is_tied, False) | np.append(False, next_is_tied)
     if not in_a_tie.any():
-        return rows.take(used)
+        return Rows(*rows.take(used)[:3], _in_order_of_appearance(group, used))
     full = np.zeros_like(quick)
     full[in_a_tie] = _row_keys(X[used[in_a_tie]])
-    order = np.lexsort((weight[used], full, quick))  # weights of equal rows are summed in one order, to the last bit
+    keys = (full, quick) if group is None else (group[used], full, quick)
+    order = np.lexsort((weight[used], *keys))  # weights of equal rows are summed in one order, to the last bit
     used, quick, full = used[order], quick[order], full[order]
     tied = np.flatnonzero((quick[1:] == quick[:-1]) & (full[1:] == full[:-1]))
     same = _rows_equal(X, used[tied], used[tied + 1]) & _rows_equal(Y, used[tied], used[tied + 1])
+    if group is not None:
+        same &= group[used[tied]] == group[used[tied + 1]]
     starts = np.delete(np.arange(len(used)), tied[same] + 1)
-    return Rows(pick_rows(X, used[starts]), Y[used[starts]], np.add.reduceat(weight[used], starts))
+    summed, used = np.add.reduceat(weight[used], starts), used[starts]
+    return Rows(pick_rows(X, used), Y[used], summed, _in_order_of_appearance(group, used))
+
+
+def _in_order_of_appearance(group: NDArray[np.intp] | None, used: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    """The groups of the rows in use, numbered from 0 in the order in which they first appear there."""
+    if group is None:
+        return None
+    _, first, codes = np.unique(group[used], return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[codes.ravel()]
 
 
 def _row_keys(values: Any) -> NDArray[np.uint64]:
@@ -98,9 +120,32 @@ def _rows_equal(values: Any, left: NDArray[np.intp], right: NDArray[np.intp]) ->
 
 
 def split_rows(
-    n_rows: int, fraction: float, rng: np.random.Generator, labels: NDArray[Any] | None = None
+    n_rows: int,
+    fraction: float,
+    rng: np.random.Generator,
+    labels: NDArray[Any] | None = None,
+    groups: NDArray[Any] | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Training and validation rows; with ``labels``, each class gives its share and keeps at least one training row.
+    """Training and validation rows; with ``labels``, each class gives its fraction and keeps at least one training row.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    fraction : float
+        Fraction of the rows to hold out.
+    rng : numpy.random.Generator
+        Decides which.
+    labels : array of shape (n_rows,) or None
+        Classes; None treats all rows alike.
+    groups : array of shape (n_rows,) or None
+        Rows with the same label stay on one side. Groups are held out while that brings each class closer to its
+        fraction; at least one is, unless each of them has all rows of some class.
+
+    Returns
+    -------
+    tuple of arrays
+        Row numbers (training, held out), in increasing order.
 
     Examples
     --------
@@ -109,7 +154,12 @@ def split_rows(
     >>> train, held_out = split_rows(10, 0.2, np.random.default_rng(0))
     >>> len(train), len(held_out)
     (8, 2)
+    >>> train, held_out = split_rows(10, 0.2, np.random.default_rng(0), groups=np.arange(10) // 2)
+    >>> held_out // 2
+    array([2, 2])
     """
+    if groups is not None:
+        return _split_groups(fraction, rng, *_class_counts(n_rows, labels, groups))
     shuffled = rng.permutation(n_rows)
     strata = np.zeros(n_rows, dtype=int) if labels is None else np.unique(labels, return_inverse=True)[1].ravel()
     by_stratum = shuffled[np.argsort(strata[shuffled], kind="stable")]
@@ -118,6 +168,29 @@ def split_rows(
     share = np.minimum(np.round(sizes * fraction), sizes - 1)
     held_out = rank < np.repeat(share, sizes)
     return np.sort(by_stratum[~held_out]), np.sort(by_stratum[held_out])
+
+
+def _split_groups(
+    fraction: float, rng: np.random.Generator, group: NDArray[np.intp], counts: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    in_class, part = counts > 0, counts / counts.sum(axis=0)
+    groups_left = in_class.sum(axis=0)
+    is_held = np.zeros(len(counts), dtype=bool)
+    lacking = np.where(groups_left > 1, fraction, 0.0)
+    shuffled = rng.permutation(len(counts))
+    for one in shuffled:
+        if np.all(lacking <= 0):
+            break
+        after = lacking - part[one]
+        if np.all(groups_left[in_class[one]] > 1) and after @ after < lacking @ lacking:
+            is_held[one], lacking = True, after
+            groups_left -= in_class[one]
+    spare = shuffled[np.all(~in_class | (groups_left > 1), axis=1)[shuffled]]
+    if fraction > 0 and len(spare) and not is_held.any():
+        # All groups are larger than twice the fraction: the one that comes closest.
+        is_held[spare[((part[spare] - fraction) ** 2).sum(axis=1).argmin()]] = True
+    of_row = is_held[group]
+    return np.flatnonzero(~of_row), np.flatnonzero(of_row)
 
 
 def fold_rows(
@@ -193,8 +266,40 @@ def _class_counts(
     n_rows: int, labels: NDArray[Any] | None, groups: NDArray[Any] | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The group of each row as a number, and how many rows of each class each group has."""
+    check_groups(groups, 2)
     group = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1].ravel()
     stratum = np.zeros(n_rows, dtype=int) if labels is None else np.unique(labels, return_inverse=True)[1].ravel()
     shape = group.max(initial=-1) + 1, stratum.max(initial=-1) + 1
     counts = np.bincount(group * shape[1] + stratum, minlength=shape[0] * shape[1]).reshape(shape)
     return group, counts
+
+
+def check_groups(groups: NDArray[Any] | None, n_parts: int) -> None:
+    """Refuse groups that are fewer than the parts into which they shall be split."""
+    n_groups = n_parts if groups is None else len(np.unique(groups))
+    refuse_unless(
+        n_groups > 1,
+        "groups has the same label in every row (of positive weight), so that no rows can be held out. "
+        "Give labels of at least 2 groups, or leave groups out.",
+    )
+    refuse_unless(
+        n_groups >= n_parts,
+        f"cv={n_parts} asks for more folds than there are groups ({n_groups}). Use a number up to {n_groups}.",
+    )
+
+
+def check_folds(
+    folds: Iterable[tuple[NDArray[np.intp], NDArray[np.intp]]], groups: NDArray[Any] | None
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """The folds as they are; with groups, those that hold out rows, and refused if a group is on both sides of one."""
+    if groups is None:
+        return list(folds)
+    found = [(kept, held) for kept, held in folds if len(held)]  # StratifiedGroupKFold may leave folds empty
+    for kept, held in found:
+        both = np.intersect1d(groups[kept], groups[held])
+        refuse_unless(
+            len(both) == 0,
+            f"cv puts rows of {len(both)} groups on both sides of a fold, such as {both[:1].tolist()}. Use a number of "
+            "folds or a splitter that keeps groups together, such as GroupKFold(5), or leave groups out.",
+        )
+    return found

@@ -9,6 +9,8 @@ from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from skinnytrees.exceptions import refuse_unless
+
 # Letters that numpy gives to types.
 _NUMBERS = "iufb"
 _TIMES = "Mm"
@@ -106,6 +108,47 @@ class Vocabulary:
             codes = self.words[k]
             out[:, k] = [np.nan if _is_missing(value) else codes.get(value, -1) for value in column.to_list()]
         return out
+
+
+def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
+    """One label per row, given as an array, Series or list of numbers or text; None stays None.
+
+    Examples
+    --------
+    >>> from skinnytrees.tables import read_groups
+    >>> read_groups(["a", "a", "b"], 3).tolist()
+    ['a', 'a', 'b']
+    >>> read_groups([1, 2], 3)
+    Traceback (most recent call last):
+    ValueError: groups has 2 labels, but X has 3 rows. Give one label per row.
+    """
+    if groups is None:
+        return None
+    # As text, a missing label of a list would be a label like any other.
+    labels = np.asarray(groups) if hasattr(groups, "dtype") else np.asarray(groups, dtype=object)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    refuse_unless(
+        labels.ndim == 1,
+        f"groups has the shape {labels.shape}. Give one label per row, in an array with one dimension.",
+    )
+    refuse_unless(
+        len(labels) == n_rows, f"groups has {len(labels)} labels, but X has {n_rows} rows. Give one label per row."
+    )
+    missing = np.flatnonzero([_is_missing(label) for label in labels] if labels.dtype == object else labels != labels)
+    refuse_unless(
+        len(missing) == 0,
+        f"groups has no label in {len(missing)} of {n_rows} rows, such as {missing[:3].tolist()}. "
+        "Give these rows labels of their own, or leave them out.",
+    )
+    try:
+        np.unique(labels)
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
+        raise ValueError(
+            f"groups has labels that cannot be put in order, of the types {kinds}. Use numbers only, or text only."
+        ) from error
+    return labels
 
 
 def _refuse_words(X: Any) -> None:
