@@ -49,6 +49,8 @@ class Views:
     max_cells : int
         Where rows times design columns would exceed this, all features have their scaled values only: a wide table must not
         take several times the memory. 2**22 cells take 16 MB.
+    max_features_per_row : float
+        With more features per row than this, all have their scaled values only: on such tables ranks cost time and gain nothing.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Views:
     n_knots: int = 128
     max_levels: int = 12
     max_cells: int = 2**22
+    max_features_per_row: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse numbers of knots that make no curve."""
@@ -143,7 +146,8 @@ def learn_views(X: Any, weight: NDArray[Any], numeric: NDArray[np.intp], views: 
     """The levels of features that have few, and knots with the ranks of those that have many, of a dense table."""
     levels, ranks = {}, {}
     n_rows, n_columns = X.shape[0], len(numeric)
-    if views.is_linear_only or n_rows * n_columns > views.max_cells:
+    is_wide = n_columns > n_rows * views.max_features_per_row or n_rows * n_columns > views.max_cells
+    if views.is_linear_only or is_wide:
         return MoreViews({}, {})
     for k, distinct in zip(numeric.tolist(), distinct_values(X, weight, numeric), strict=True):
         n_values = len(distinct.value)

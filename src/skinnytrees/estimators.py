@@ -31,9 +31,9 @@ from skinnytrees.parameters import (
     penalised_size,
     penalised_training,
 )
+from skinnytrees.path.comparison import Scorer
 from skinnytrees.path.rules import DEFAULT_RULES, PathRules
 from skinnytrees.progress import path_progress
-from skinnytrees.path.comparison import Scorer
 from skinnytrees.rows import Rows, check_folds, check_groups, fold_rows, merge_rows, split_rows
 from skinnytrees.tables import Vocabulary, is_float_array, open_table, read_columns, read_groups, read_table
 from skinnytrees.threads import allowed_threads
@@ -136,7 +136,8 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         rules = self._rules.evidence
         if held_out is not None:
             refuse_unless(
-                self.cv is None, f"X_val was given, and cv={self.cv!r}. Either of them chooses the size: leave the other out."
+                self.cv is None,
+                f"X_val was given, and cv={self.cv!r}. Either of them chooses the size: leave the other out.",
             )
             return Splits(rows, held_out, (), rows.join(held_out) if self.refit else rows)
         if self.cv is not None:

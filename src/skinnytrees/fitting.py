@@ -20,7 +20,7 @@ from skinnytrees.model import SoftTrees
 from skinnytrees.path.comparison import Scorer
 from skinnytrees.path.evidence import Evidence, HeldOutRows, Judge
 from skinnytrees.path.final import FinalChoice, Fold, blends_to_try, choose_final
-from skinnytrees.path.points import Branch, PathInputs, data_of
+from skinnytrees.path.points import PathInputs, data_of
 from skinnytrees.path.rules import PathRules
 from skinnytrees.path.size_choice import Candidate, SizeChooser
 from skinnytrees.path.trainer import Trainer, split_generator
@@ -209,7 +209,9 @@ def _finish(
     try:
         choices = [_choose_final(problem, splits, settings, walk, folds, one, rng) for one in candidates]
     except KeyboardInterrupt:
-        warnings.warn("The final ensemble was interrupted; the model is the path's own at the chosen size.", stacklevel=6)
+        warnings.warn(
+            "The final ensemble was interrupted; the model is the path's own at the chosen size.", stacklevel=6
+        )
         return candidates[0], model, FinalChoice(())
     best = min(range(len(candidates)), key=lambda i: choices[i].badness)
     candidate, choice = candidates[best], choices[best]
@@ -244,7 +246,11 @@ def _choose_final(
     else:
         pairs = []
     rules, n_rows = settings.rules.final, len(splits.training.Y)
-    n_columns = pairs[0].training.X.shape[1] if pairs else problem.prepare_support(splits.training, candidate.support).data.X.shape[1]
+    n_columns = (
+        pairs[0].training.X.shape[1]
+        if pairs
+        else problem.prepare_support(splits.training, candidate.support).data.X.shape[1]
+    )
     blends = blends_to_try(rules, walk.inputs.recipes, n_rows, n_columns)
     noise = rules.noise_on_few_rows if n_rows < rules.few_rows_below else 0.0
     return choose_final(pairs, blends, Judge(problem.trainer, settings.scorer), noise, rng)

@@ -36,7 +36,9 @@ def best_factor(mean_loss: Callable[[float], float], n_rows: float) -> float:
     def penalised(log_factor: float) -> float:
         return mean_loss(float(np.exp(log_factor))) + _PRIOR * log_factor**2 / n_rows
 
-    found = minimize_scalar(penalised, bounds=(np.log(_LEAST), np.log(_MOST)), method="bounded", options={"xatol": 0.01})
+    found = minimize_scalar(
+        penalised, bounds=(np.log(_LEAST), np.log(_MOST)), method="bounded", options={"xatol": 0.01}
+    )
     return float(np.exp(found.x)) if np.isfinite(found.fun) else 1.0
 
 

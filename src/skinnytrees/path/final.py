@@ -11,7 +11,7 @@ from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.path.comparison import no_worse
 from skinnytrees.path.evidence import Evidence, Judge
 from skinnytrees.path.rules import FinalRules, PathRecipes
-from skinnytrees.path.trainer import Blend, Trainer, average, split_generator
+from skinnytrees.path.trainer import Blend, average, split_generator
 from skinnytrees.threads import side_by_side
 
 
@@ -72,7 +72,11 @@ def choose_final(
     compared = judge.compare(evidence)
     i = int(np.flatnonzero(no_worse(compared, noise))[0])
     return FinalChoice(
-        blends[i], judge.factor(evidence, i), evidence.take([i]), float(compared.mean[i]), tuple(made[i] for made in ensembles)
+        blends[i],
+        judge.factor(evidence, i),
+        evidence.take([i]),
+        float(compared.mean[i]),
+        tuple(made[i] for made in ensembles),
     )
 
 

@@ -74,10 +74,11 @@ class SizeRules:
     # Each size is this fraction of the one before; from this many groups on down every size is visited.
     ratio: float = 0.75
     every_size_below: int = 16
-    # A size counts as no worse than the best when its excess loss, paired over rows, is within this many standard errors.
-    noise: float = 1.0
+    # A size counts as no worse than the best when its excess loss, paired over rows, is within this many standard errors. Of many
+    # sizes some small one is the best by chance; the largest is right unless the evidence against it is clear.
+    noise: float = 2.0
     # Up to so many standard errors the loss leaves doubt: a larger size is taken if it ranks held-out rows at least as well.
-    doubt: float = 2.0
+    doubt: float = 3.0
 
 
 @dataclass(frozen=True)

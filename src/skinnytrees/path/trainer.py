@@ -65,9 +65,7 @@ class Trainer:
         """A new ensemble, trained; copies are averaged into one."""
         return self.start_each(data, [recipe], rng)[0]
 
-    def start_each(
-        self, data: Data, recipes: Sequence[Recipe], rng: np.random.Generator
-    ) -> list[tuple[Trees, float]]:
+    def start_each(self, data: Data, recipes: Sequence[Recipe], rng: np.random.Generator) -> list[tuple[Trees, float]]:
         """A new ensemble by each of the recipes; they and their copies are trained side by side."""
 
         def one_copy(recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
