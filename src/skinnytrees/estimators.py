@@ -266,6 +266,9 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         Which size within the budget to take: the largest that is as good as the best, up to the noise of the held-out
         rows (where that is in doubt, the one that ranks them better); the smallest within one standard error of the best;
         or the largest.
+    scoring : str, callable or None, default=None
+        A scikit-learn scorer name or callable by which sizes, branches and final ensembles are compared on held-out rows;
+        None compares by the loss.
     n_estimators : int or "auto", default="auto"
         Number of trees; with the path, of each of the ensembles whose mean is the final one. "auto" adapts to the size of
         the data.
@@ -354,14 +357,15 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
     }
 
     def __init__(  # type: ignore[no-untyped-def]
-        self, feature_budget=None, *, size_rule="best", n_estimators="auto", max_depth="auto", learning_rate="auto",
-        max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path", optimizer="sgd",
-        schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
+        self, feature_budget=None, *, size_rule="best", scoring=None, n_estimators="auto", max_depth="auto",
+        learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path",
+        optimizer="sgd", schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
         categorical_features="from_dtype", class_weight=None, standardize=True, validation_fraction=0.2, cv=None, refit=True,
         callbacks=None, random_state=None, n_jobs=None, verbose=0,
     ):  # fmt: skip
         self.feature_budget = feature_budget
         self.size_rule = size_rule
+        self.scoring = scoring
         self.n_estimators = n_estimators
         self.max_depth = max_depth
         self.learning_rate = learning_rate
@@ -501,8 +505,8 @@ class SkinnyTreesRegressor(RegressorMixin, _SkinnyTrees):
     loss : {"squared_error", "huber", "quantile", "poisson"} or object, default="squared_error"
         What training minimises: a name, an object of ``skinnytrees.losses`` such as ``Quantile(level=0.9)``, or any object
         with ``value(y, raw)`` (one number a row) and ``gradient(y, raw)``.
-    size_rule, n_estimators, max_depth, learning_rate, max_epochs, batch_size, l2, activation, penalty, optimizer, \
-schedule, feature_costs, feature_groups, always_select, categorical_features, \
+    size_rule, scoring, n_estimators, max_depth, learning_rate, max_epochs, batch_size, l2, activation, penalty, \
+optimizer, schedule, feature_costs, feature_groups, always_select, categorical_features, \
 validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         As in :class:`SkinnyTreesClassifier`.
     standardize : bool, default=True
@@ -530,15 +534,16 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
     }
 
     def __init__(  # type: ignore[no-untyped-def]
-        self, feature_budget=None, *, loss="squared_error", size_rule="best", n_estimators="auto", max_depth="auto",
-        learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path",
-        optimizer="sgd", schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
+        self, feature_budget=None, *, loss="squared_error", size_rule="best", scoring=None, n_estimators="auto",
+        max_depth="auto", learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid",
+        penalty="path", optimizer="sgd", schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
         categorical_features="from_dtype", standardize=True, validation_fraction=0.2, cv=None, refit=True, callbacks=None,
         random_state=None, n_jobs=None, verbose=0,
     ):  # fmt: skip
         self.feature_budget = feature_budget
         self.loss = loss
         self.size_rule = size_rule
+        self.scoring = scoring
         self.n_estimators = n_estimators
         self.max_depth = max_depth
         self.learning_rate = learning_rate
