@@ -183,8 +183,8 @@ class ScoreComparison:
         -------
         ScoreComparison
         """
-        counts = weight > 0
-        outputs, Y, weight = outputs[:, counts].astype(np.float64), Y[counts], weight[counts]
+        has_weight = weight > 0
+        outputs, Y, weight = outputs[:, has_weight].astype(np.float64), Y[has_weight], weight[has_weight]
         predictions = [scorer.prediction(raw) for raw in outputs]
         finite = [i for i, (F, P) in enumerate(zip(outputs, predictions, strict=True)) if _all_finite(F, P)]
         mean = np.full(len(outputs), np.inf)
@@ -196,7 +196,8 @@ class ScoreComparison:
         mean[finite] = -rows.scores()
         strata = None if scorer.classes is None else Y[:, 0]
         with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
-            drawn[:, finite] = [-rows.scores_of_draw(draw) for draw in _draws(len(Y), strata, n_draws)]
+            for i, draw in enumerate(_draws(len(Y), strata, n_draws)):
+                drawn[i, finite] = -rows.scores_of_draw(draw)
         return cls(mean, drawn[np.isfinite(drawn).all(axis=1)])
 
     def difference(self, to: int) -> NDArray[np.float64]:
@@ -287,9 +288,9 @@ class Scorer:
         float
         """
         weight = np.ones(len(Y)) if weight is None else weight
-        counts = weight > 0
-        estimator = self.estimator(raw[counts], self.prediction(raw[counts]))
-        return float(_ScoredRows(self, [estimator], Y[counts], weight[counts]).scores()[0])
+        has_weight = weight > 0
+        estimator = self.estimator(raw[has_weight], self.prediction(raw[has_weight]))
+        return float(_ScoredRows(self, [estimator], Y[has_weight], weight[has_weight]).scores()[0])
 
     def prediction(self, raw: NDArray[Any]) -> NDArray[Any]:
         """Predictions of raw outputs, not finite where they leave the numbers a computer can hold."""
