@@ -165,6 +165,7 @@ def test_weights_that_leave_one_class_give_that_class():
     ("parameter", "value", "words"),
     [
         ("size_rule", "smallest", "best"),
+        ("scoring", 3, "a callable"),
         ("activation", "relu", "sigmoid"),
         ("penalty", "l0", "path"),
         ("optimizer", "lbfgs", "sgd"),

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -88,7 +87,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         groups = self._column_groups()
         budget = groups.total_price(self.feature_budget, self.n_features_in_, self.feature_costs is not None)
         useful = groups.worth_trying(budget, varying_features(splits.training.X))
-        problem = replace(self._problem(splits.training, useful), views=self._rules.views)
+        problem = self._problem(splits.training, useful)
         with path_progress(self.verbose) as show:
             settings = PathSettings(
                 budget=budget,
@@ -105,7 +104,11 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         self._adopt(fitted.model, fitted.reports)
 
     def _scorer(self, problem: Problem) -> Scorer | None:
-        return None
+        """What the user gave as ``scoring``, for raw outputs in the unit of the target."""
+        if self.scoring is None:
+            return None
+        multi_output = getattr(self, "_is_multi_output", False)
+        return Scorer(self.scoring, getattr(self, "classes_", None), problem.loss.to_prediction, multi_output)
 
     def _read_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Rows:
         X = self._read_table(X, reset)
@@ -300,6 +303,9 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         Which size within the budget to take: the largest that is as good as the best, up to the noise of the held-out
         rows (where that is in doubt, the one that ranks them better); the smallest within one standard error of the best;
         or the largest.
+    scoring : str, callable or None, default=None
+        A scikit-learn scorer name or callable by which sizes, branches and final ensembles are compared on held-out rows;
+        None compares by the loss.
     n_estimators : int or "auto", default="auto"
         Number of trees; with the path, of each of the ensembles whose mean is the final one. "auto" adapts to the size of
         the data.
@@ -390,14 +396,15 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
     }
 
     def __init__(  # type: ignore[no-untyped-def]
-        self, feature_budget=None, *, size_rule="best", n_estimators="auto", max_depth="auto", learning_rate="auto",
-        max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path", optimizer="sgd",
-        schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
+        self, feature_budget=None, *, size_rule="best", scoring=None, n_estimators="auto", max_depth="auto",
+        learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path",
+        optimizer="sgd", schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
         categorical_features="from_dtype", class_weight=None, standardize=True, validation_fraction="auto", cv=None, refit=True,
         callbacks=None, random_state=None, n_jobs=None, verbose=0,
     ):  # fmt: skip
         self.feature_budget = feature_budget
         self.size_rule = size_rule
+        self.scoring = scoring
         self.n_estimators = n_estimators
         self.max_depth = max_depth
         self.learning_rate = learning_rate
@@ -544,8 +551,8 @@ class SkinnyTreesRegressor(RegressorMixin, _SkinnyTrees):
     loss : {"squared_error", "huber", "quantile", "poisson"} or object, default="squared_error"
         What training minimises: a name, an object of ``skinnytrees.losses`` such as ``Quantile(level=0.9)``, or any object
         with ``value(y, raw)`` (one number a row) and ``gradient(y, raw)``.
-    size_rule, n_estimators, max_depth, learning_rate, max_epochs, batch_size, l2, activation, penalty, optimizer, \
-schedule, feature_costs, feature_groups, always_select, categorical_features, \
+    size_rule, scoring, n_estimators, max_depth, learning_rate, max_epochs, batch_size, l2, activation, penalty, \
+optimizer, schedule, feature_costs, feature_groups, always_select, categorical_features, \
 validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         As in :class:`SkinnyTreesClassifier`.
     standardize : bool, default=True
@@ -573,15 +580,16 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
     }
 
     def __init__(  # type: ignore[no-untyped-def]
-        self, feature_budget=None, *, loss="squared_error", size_rule="best", n_estimators="auto", max_depth="auto",
-        learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path",
-        optimizer="sgd", schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
+        self, feature_budget=None, *, loss="squared_error", size_rule="best", scoring=None, n_estimators="auto",
+        max_depth="auto", learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid",
+        penalty="path", optimizer="sgd", schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
         categorical_features="from_dtype", standardize=True, validation_fraction="auto", cv=None, refit=True, callbacks=None,
         random_state=None, n_jobs=None, verbose=0,
     ):  # fmt: skip
         self.feature_budget = feature_budget
         self.loss = loss
         self.size_rule = size_rule
+        self.scoring = scoring
         self.n_estimators = n_estimators
         self.max_depth = max_depth
         self.learning_rate = learning_rate

@@ -17,10 +17,11 @@ from skinnytrees.feature_path import FeaturePath
 from skinnytrees.kernels.state import Data, Trees, start_trees
 from skinnytrees.losses import Loss, TargetScale
 from skinnytrees.model import SoftTrees
-from skinnytrees.path.comparison import Scorer
+from skinnytrees.path.comparison import Scorer, no_worse
 from skinnytrees.path.evidence import Evidence, HeldOutRows, Judge
 from skinnytrees.path.final import FinalChoice, Fold, blends_to_try, choose_final
 from skinnytrees.path.points import PathInputs, data_of
+from skinnytrees.path.pruning import start_pruning
 from skinnytrees.path.rules import PathRules
 from skinnytrees.path.size_choice import Candidate, SizeChooser
 from skinnytrees.path.trainer import Trainer, split_generator
@@ -71,6 +72,10 @@ class Problem:
     def trainer(self) -> Trainer:
         """Training at a fixed support."""
         return Trainer(self.loss, self.activation, self.n_outputs, self.n_threads)
+
+    def judge(self, scorer: Scorer | None) -> Judge:
+        """What compares ensembles."""
+        return Judge(self.trainer, self.target, scorer)
 
 
 class PathSettings(NamedTuple):
@@ -131,18 +136,48 @@ def fit_path(problem: Problem, splits: Splits, settings: PathSettings, rng: np.r
     Where the path branches (see ``Walk``), the branch that is better at its chosen size on the rows that judge is taken.
     """
     with computing():
+        problem, settings, prepared = choose_style(problem, splits, settings, rng)
         folds = walk_folds(problem, splits.folds, settings, rng)
-        prepared = problem.prepare(splits.training)
         walk = _prepare_walk(problem, prepared, splits.held_out, settings, settings.callbacks)
         walk.go(rng)
         evidence = _evidence(walk, folds)
-        judge = Judge(problem.trainer, settings.scorer)
+        judge = problem.judge(settings.scorer)
         chooser = SizeChooser(walk.inputs.groups, judge, settings.rules.sizes, settings.budget, settings.size_rule)
         candidates = chooser.candidates(walk.branches, evidence)
         candidate, model, final = _finish(problem, splits, settings, walk, folds, candidates, prepared, rng)
     path = _as_path(problem, prepared, judge, candidate, model)
     _warn_if_nothing_learned(judge, final.evidence)
     return PathFit(model, path, candidate.branch.reports)
+
+
+def choose_style(
+    problem: Problem, splits: Splits, settings: PathSettings, rng: np.random.Generator
+) -> tuple[Problem, PathSettings, Prepared]:
+    """The problem, seen in the style whose first ensemble is best on held-out rows, with the rules for it and its rows.
+
+    Without held-out rows, or where the first ensemble would not read all columns, the first style is taken.
+    """
+    rules = settings.rules
+    first, *others = [
+        (replace(problem, views=style.views), settings._replace(rules=rules.in_style(style))) for style in rules.styles
+    ]
+    prepared = first[0].prepare(splits.training)
+    recipes = rules.for_rows(len(prepared.data.Y))
+    held_out = splits.held_out
+    if not others or held_out is None or not 0 < len(problem.groups) <= recipes.prune_from:
+        return *first, prepared
+
+    def said(problem: Problem, settings: PathSettings, prepared: Prepared) -> NDArray[np.float32]:
+        walk = _prepare_walk(problem, prepared, held_out, settings, ())
+        point = start_pruning(walk.inputs, np.arange(len(problem.groups)), rng)
+        assert walk.held_out is not None
+        return walk.held_out.outputs(point.groups, point.trees)
+
+    tried = [(*first, prepared), *((*one, one[0].prepare(splits.training)) for one in others)]
+    judged = first[0].prepare(held_out, np.zeros(1, dtype=np.intp)).data
+    evidence = Evidence(np.array([said(*one) for one in tried]), judged.Y, judged.weight.astype(float))
+    compared = problem.judge(settings.scorer).compare(evidence)
+    return tried[int(np.flatnonzero(no_worse(compared, rules.style_noise))[0])]
 
 
 def walk_folds(
@@ -246,14 +281,10 @@ def _choose_final(
     else:
         pairs = []
     rules, n_rows = settings.rules.final, len(splits.training.Y)
-    n_columns = (
-        pairs[0].training.X.shape[1]
-        if pairs
-        else problem.prepare_support(splits.training, candidate.support).data.X.shape[1]
-    )
+    n_columns = len(walk.inputs.groups.columns(candidate.support))
     blends = blends_to_try(rules, walk.inputs.recipes, n_rows, n_columns)
     noise = rules.noise_on_few_rows if n_rows < rules.few_rows_below else 0.0
-    return choose_final(pairs, blends, Judge(problem.trainer, settings.scorer), noise, rng)
+    return choose_final(pairs, blends, problem.judge(settings.scorer), noise, rng)
 
 
 def _warn_if_nothing_learned(judge: Judge, evidence: Evidence | None) -> None:
@@ -263,8 +294,8 @@ def _warn_if_nothing_learned(judge: Judge, evidence: Evidence | None) -> None:
     score, _ = judge.scores(evidence)
     if score[0] <= 0:
         warnings.warn(
-            "The model explains nothing on held-out rows: it is no better than a constant prediction. The columns may not tell the "
-            "target, or the rows are too few. Check the target, allow more columns (feature_budget), or give more rows.",
+            "The model explains nothing on held-out rows: it is no better than a constant prediction. The columns may not tell "
+            "the target, or the rows are too few. Check the target, allow more columns (feature_budget), or give more rows.",
             NothingLearnedWarning,
             stacklevel=6,
         )

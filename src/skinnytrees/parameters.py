@@ -16,6 +16,7 @@ from skinnytrees.training import TrainingSettings
 CONSTRAINTS: dict[str, list[Any]] = {
     "feature_budget": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, None, closed="neither"), None],
     "size_rule": [StrOptions({"best", "one_se", "full"})],
+    "scoring": [str, callable, None],
     "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "max_depth": [Interval(Integral, 1, 12, closed="both"), StrOptions({"auto"})],
     "learning_rate": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],

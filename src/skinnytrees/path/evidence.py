@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from skinnytrees.columns import Groups
 from skinnytrees.kernels.state import Data, Trees
-from skinnytrees.losses import evaluate_loss
+from skinnytrees.losses import TargetScale
 from skinnytrees.path.calibration import best_factor, effective_rows
 from skinnytrees.path.comparison import Comparison, LossComparison, ScoreComparison, Scorer
 from skinnytrees.path.points import data_of
@@ -42,26 +41,31 @@ class Evidence(NamedTuple):
 class Judge:
     """Compares ensembles by their outputs: by the loss after calibration, or by the user's scorer.
 
-    Ensembles on many features are often too sure of themselves on few rows and yet rank rows better; calibrated, they are compared by
-    what they know and not by how loudly they say it.
+    Ensembles on many features are often too sure of themselves on few rows and yet rank rows better. Calibrated, they are
+    compared by what they know.
     """
 
     trainer: Trainer
+    target: TargetScale
     scorer: Scorer | None = None
 
     def compare(self, evidence: Evidence) -> Comparison:
         """How bad each ensemble is."""
-        if self.scorer is not None:
-            return ScoreComparison.learn(self.scorer, evidence.outputs, evidence.Y, evidence.weight)
-        return self.compare_losses(evidence)
+        if self.scorer is None:
+            return self.compare_losses(evidence)
+        target = self.target
+        outputs = self.calibrated(evidence).astype(np.float64) * target.raw_scale + target.raw_shift
+        return ScoreComparison.learn(self.scorer, outputs, evidence.Y * target.scale + target.shift, evidence.weight)
 
     def compare_losses(self, evidence: Evidence) -> LossComparison:
         """Calibrated losses, whatever the scorer."""
-        losses = [
-            self.trainer.losses_of(output * np.float32(self.factor(evidence, i)), evidence.Y)
-            for i, output in enumerate(evidence.outputs)
-        ]
+        losses = [self.trainer.losses_of(output, evidence.Y) for output in self.calibrated(evidence)]
         return LossComparison(np.array(losses), evidence.weight)
+
+    def calibrated(self, evidence: Evidence) -> NDArray[np.float32]:
+        """The outputs of every ensemble, as sure as these rows allow."""
+        factors = [self.factor(evidence, i) for i in range(len(evidence.outputs))]
+        return evidence.outputs * np.array(factors, dtype=np.float32)[:, None, None]
 
     def factor(self, evidence: Evidence, i: int) -> float:
         """The factor of an ensemble's outputs that fits these rows best; one, where the loss is the user's own."""
@@ -82,7 +86,7 @@ class Judge:
     def scores(self, evidence: Evidence) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Fraction of the loss between a constant and a perfect prediction that each explains; its standard error."""
         compared = self.compare_losses(evidence)
-        perfect, constant = reference_losses(self.trainer, evidence)
+        perfect, constant = self.trainer.reference_losses(evidence.Y, evidence.weight)
         span = max(constant - perfect, np.finfo(float).tiny)
         return 1 - (compared.mean - perfect) / span, compared.error() / span
 
@@ -107,17 +111,3 @@ class HeldOutRows:
     def evidence(self, outputs: Sequence[NDArray[np.float32]]) -> Evidence:
         """What several ensembles say about these rows."""
         return Evidence(np.array(outputs), self.data.Y, self.weight)
-
-
-def reference_losses(trainer: Trainer, evidence: Evidence) -> tuple[float, float]:
-    """Mean loss of a perfect prediction, and of the best constant one."""
-    Y, fraction, functions = evidence.Y, evidence.weight / evidence.weight.sum(), trainer.functions
-    n_outputs = evidence.outputs.shape[2]
-
-    def mean_loss(constant: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        F = np.tile(constant.astype(np.float32), (len(Y), 1))
-        row_loss, G = evaluate_loss(functions.loss, functions.loss_parameter, F, Y)
-        return float(row_loss @ fraction), (fraction @ G).astype(np.float64)
-
-    best = minimize(mean_loss, np.zeros(n_outputs), jac=True, method="L-BFGS-B")
-    return float(fraction @ trainer.loss.least_loss(Y)), float(best.fun)

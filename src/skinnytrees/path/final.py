@@ -25,8 +25,8 @@ class Fold(NamedTuple):
 class FinalChoice(NamedTuple):
     """How the final ensemble is made: the recipes that are averaged, and the factor of its outputs.
 
-    ``evidence`` and ``badness`` tell how good it is on rows it did not see; ``ensembles`` are those that were made to find out, one
-    for each fold.
+    ``evidence`` and ``badness`` tell how good it is on rows it did not see; ``ensembles`` are those that were made to find out,
+    one for each fold.
     """
 
     blend: Blend

@@ -64,7 +64,7 @@ class Branch(NamedTuple):
 
     @classmethod
     def best_of(cls, starts: Sequence["Branch"]) -> "Branch":
-        """Of several starts, at every size the one of least training loss: with few rows, held-out rows cannot tell them apart."""
+        """Of several starts, at every size the one of least training loss: few held-out rows cannot tell them apart."""
         best = [min(starts, key=lambda one, i=i: one.points[i].train_loss) for i in range(len(starts[0].points))]
         return cls(
             [one.points[i] for i, one in enumerate(best)],

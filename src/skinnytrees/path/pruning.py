@@ -12,10 +12,17 @@ from skinnytrees.path.rules import PathRules, PruningRules, Recipe
 
 
 def start_pruning(inputs: PathInputs, groups: NDArray[np.intp], rng: np.random.Generator) -> PathPoint:
-    """A new ensemble on these groups, to prune from."""
-    data = inputs.rows_of(groups)
-    recipe = for_columns(inputs.recipes.prune, data.X.shape[1], inputs.rules.pruning)
-    return PathPoint(groups, *inputs.trainer.start(data, recipe, rng))
+    """A new ensemble on these groups, to prune from; where it has learned nothing, it is trained anew for longer."""
+    data, rules = inputs.rows_of(groups), inputs.rules.pruning
+    recipe = for_columns(inputs.recipes.prune, data.X.shape[1], rules)
+    trees, loss = inputs.trainer.start(data, recipe, rng)
+    perfect, constant = inputs.trainer.reference_losses(data.Y, data.weight.astype(float))
+    for factor in rules.more_epochs:
+        if loss - perfect < rules.plateau * (constant - perfect):
+            break
+        longer = replace(recipe, n_epochs=round(recipe.n_epochs * factor))
+        trees, loss = min((trees, loss), inputs.trainer.start(data, longer, rng), key=lambda made: made[1])
+    return PathPoint(groups, trees, loss)
 
 
 def prune(

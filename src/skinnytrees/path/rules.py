@@ -15,6 +15,8 @@ from skinnytrees.column_views import Views
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
 from skinnytrees.starts import AxisAligned, Glorot, Start
 
+_GLOROT = Glorot()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -32,12 +34,13 @@ class Recipe:
     batch_size: int = 1
     optimizer: Optimizer
     schedule: RateSchedule
-    start: Start = Glorot()
+    start: Start = _GLOROT
     n_copies: int = 1
 
 
 # A learning rate that falls at the end leaves no ensemble between two solutions.
 _FALLING = OneCycle(warm_up=0.1, start=0.3, end=0.05)
+_AXES = AxisAligned()
 # Adam takes batches of at least this many rows.
 _ADAM_BATCH_SIZE = 32
 
@@ -124,7 +127,7 @@ class PruningRules:
     rows_per_group: float = 30
     start: Recipe = Recipe(
         n_trees=50, depth=4, learning_rate=0.03, l2=1.0, n_epochs=15, batch_size=_ADAM_BATCH_SIZE,
-        optimizer=Adam(), schedule=OneCycle(), start=AxisAligned(),
+        optimizer=Adam(), schedule=OneCycle(), start=_AXES,
     )  # fmt: skip
     stage: Recipe = Recipe(
         n_trees=50, depth=4, learning_rate=0.01, l2=1.0, n_epochs=5, batch_size=_ADAM_BATCH_SIZE,
@@ -138,6 +141,10 @@ class PruningRules:
     columns_power: float = 0.5
     # Fewer epochs are needed where less than the usual fraction of the groups has gone, by this power of the ratio.
     epochs_power: float = 0.5
+    # An ensemble whose training loss stays above this fraction of a constant's has not left the plateau. It is started anew, with
+    # so many times the epochs, until it has or until all these have been tried.
+    plateau: float = 0.97
+    more_epochs: tuple[float, ...] = (4.0, 12.0)
     # The branches that are tried: with and without the columns that stay filling in for what goes.
     fill_in: tuple[bool, ...] = (True, False)
 
@@ -179,16 +186,16 @@ class FinalRules:
     few_rows_below: float = 1000
     small: Recipe = Recipe(
         n_trees=20, depth=4, learning_rate=0.02, l2=1.0, n_epochs=10, batch_size=_ADAM_BATCH_SIZE,
-        optimizer=Adam(), schedule=OneCycle(), start=AxisAligned(), n_copies=8,
+        optimizer=Adam(), schedule=OneCycle(), start=_AXES, n_copies=8,
     )  # fmt: skip
     large_on_few_rows: Recipe = Recipe(
         n_trees=50, depth=4, learning_rate=0.04, l2=0.1, n_epochs=30, batch_size=_ADAM_BATCH_SIZE,
-        optimizer=Adam(), schedule=OneCycle(), start=AxisAligned(), n_copies=2,
+        optimizer=Adam(), schedule=OneCycle(), start=_AXES, n_copies=2,
     )  # fmt: skip
     # From there on, large ensembles have deeper trees and take longer steps.
     large: Recipe = Recipe(
         n_trees=30, depth=5, learning_rate=0.08, l2=0.1, n_epochs=30, batch_size=_ADAM_BATCH_SIZE,
-        optimizer=Adam(), schedule=OneCycle(), start=AxisAligned(), n_copies=2,
+        optimizer=Adam(), schedule=OneCycle(), start=_AXES, n_copies=2,
     )  # fmt: skip
     # Which ensembles to try, the preferred first: lightly or strongly regularised, or the mean of both. Which is best depends on
     # the noise in the data. On few rows a preferred one stays unless another is better by so many standard errors.
@@ -217,6 +224,20 @@ class EvidenceRules:
     held_out_fraction: float = 0.2
     # Walks in a fold start from so many different random trees.
     n_starts: int = 2
+
+
+@dataclass(frozen=True)
+class Style:
+    """How an ensemble sees numeric columns, and where its trees start."""
+
+    views: Views
+    start: Start
+
+
+# Ranks beside values, and splits that begin with one column each: right for most tables.
+RANKS_AND_AXES = Style(Views(), AxisAligned())
+# Values only, and splits that begin with all columns: right where small differences between columns of one scale matter.
+VALUES_AND_PLANES = Style(Views.linear_only(), Glorot())
 
 
 @dataclass(frozen=True)
@@ -264,8 +285,24 @@ class PathRules:
     elimination: EliminationRules = EliminationRules()
     final: FinalRules = FinalRules()
     evidence: EvidenceRules = EvidenceRules()
-    # How the walk sees a numeric column, and how the final ensemble does.
-    views: Views = Views()
+    # The first is taken, unless held-out rows say that another's first ensemble is better by so many standard errors.
+    styles: tuple[Style, ...] = (RANKS_AND_AXES, VALUES_AND_PLANES)
+    style_noise: float = 1.0
+
+    def in_style(self, style: Style) -> "PathRules":
+        """The rules for this style alone."""
+        final, start = self.final, style.start
+        return replace(
+            self,
+            styles=(style,),
+            pruning=replace(self.pruning, start=replace(self.pruning.start, start=start)),
+            final=replace(
+                final,
+                small=replace(final.small, start=start),
+                large_on_few_rows=replace(final.large_on_few_rows, start=start),
+                large=replace(final.large, start=start),
+            ),
+        )
 
     def for_rows(self, n_rows: int, **users_choices: Any) -> PathRecipes:
         """The recipes for this many training rows; ``users_choices`` are fields of the final ensembles' recipes."""

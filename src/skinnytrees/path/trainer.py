@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from skinnytrees.activations import Activation
 from skinnytrees.exceptions import DivergenceError
@@ -102,6 +103,18 @@ class Trainer:
         losses = evaluate_loss(functions.loss, functions.loss_parameter, outputs, Y)[0].astype(np.float64)
         self.loss.raise_error()
         return np.nan_to_num(losses, nan=_HOPELESS, posinf=_HOPELESS)
+
+    def reference_losses(self, Y: NDArray[np.float32], weight: NDArray[np.float64]) -> tuple[float, float]:
+        """Mean loss of a perfect prediction, and of the best constant one."""
+        fraction, functions = weight / weight.sum(), self.functions
+
+        def mean_loss(constant: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            F = np.tile(constant.astype(np.float32), (len(Y), 1))
+            row_loss, G = evaluate_loss(functions.loss, functions.loss_parameter, F, Y)
+            return float(row_loss @ fraction), (fraction @ G).astype(np.float64)
+
+        best = minimize(mean_loss, np.zeros(self.n_outputs), jac=True, method="L-BFGS-B")
+        return float(fraction @ self.loss.least_loss(Y)), float(best.fun)
 
 
 def split_generator(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
