@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.path.evidence import HeldOutRows, RowLosses, evidence_of
-from skinnytrees.path.points import Branch, PathInputs, keep_worthiest
+from skinnytrees.path.points import Branch, PathInputs
 from skinnytrees.path.rules import SizeRules
+from skinnytrees.path.targets import has_equal_prices, price_powers
 
 
 class Candidate(NamedTuple):
@@ -42,13 +43,7 @@ class SizeChooser:
         each = [self.candidate(branch, None if folds is None else folds[i]) for i, branch in enumerate(branches)]
         if self.inputs.rules.pruning.branches_compared_by_final:
             return each
-        best = self.best_branch(each)
-        groups = self.inputs.groups
-        if len(set(groups.price)) == 1:
-            return [best]
-        # With unequal costs, many cheap features may beat the few that were worth their price on the way down.
-        cheapest = keep_worthiest(np.zeros(len(groups)), groups, self.budget)
-        return [best] if np.array_equal(cheapest, best.support) else [best, best._replace(support=cheapest)]
+        return [self.best_branch(each)]
 
     def candidate(self, branch: Branch, folds: RowLosses | None) -> Candidate:
         """The point to take of a branch among those within the budget; the largest, where there is no evidence."""
@@ -63,15 +58,38 @@ class SizeChooser:
         if evidence is not None:
             losses, weight = evidence.losses[fits], evidence.weight
             chosen_index = fits[choose_size(losses, weight, self.size_rule, ranking, self.inputs.rules.sizes)]
+            if self.size_rule == "best" and not has_equal_prices(groups):
+                chosen_index = self.fewest_at_equal_price(branch, fits, chosen_index, evidence)
         return Candidate(branch, chosen_index, evidence, branch.points[chosen_index].groups)
 
+    def fewest_at_equal_price(self, branch: Branch, fits: list[int], chosen_index: int, evidence: RowLosses) -> int:
+        """Of the points that cost about as much as the chosen one, the last within noise of the best among them."""
+        rules, price = self.inputs.rules.prices, self.inputs.groups.price
+        cost = {i: price[branch.points[i].groups].sum() for i in fits if i >= chosen_index}
+        near = [i for i in cost if cost[i] >= cost[chosen_index] - rules.negligible * self.budget]
+        return near[int(np.flatnonzero(_no_worse(evidence.losses[near], evidence.weight, rules.noise))[-1])]
+
     def best_branch(self, candidates: Sequence[Candidate]) -> Candidate:
+        """The best of the first power of prices that is within noise of the best; of the first, where there is no evidence."""
+        rules = self.inputs.rules.prices
+        n_each = len(candidates) // len(price_powers(self.inputs.groups, self.budget, rules))
+        if n_each in (0, len(candidates)):
+            return self.best_at_power(candidates)
+        best = [self.best_at_power(candidates[i : i + n_each]) for i in range(0, len(candidates), n_each)]
+        return best[0] if best[0].evidence is None else first_within_noise(best, best[0].evidence.weight, rules.noise)
+
+    def best_at_power(self, candidates: Sequence[Candidate]) -> Candidate:
         """The best on held-out rows; of several starts, the first within noise of it: with few rows, differences are noise."""
         evidence = candidates[0].evidence
         if self.inputs.recipes.prune_from or self.held_out is None or evidence is None:
             return min(candidates, key=Candidate.path_losses)
-        losses = np.array([one.evidence.losses[one.chosen_index] for one in candidates if one.evidence is not None])
-        return candidates[choose_point(losses, evidence.weight, "best", self.inputs.rules.screening.noise)]
+        return first_within_noise(candidates, evidence.weight, self.inputs.rules.screening.noise)
+
+
+def first_within_noise(candidates: Sequence[Candidate], weight: NDArray[np.float64], tolerance: float) -> Candidate:
+    """The first of the candidates that is within so many standard errors of the best."""
+    losses = np.array([one.evidence.losses[one.chosen_index] for one in candidates if one.evidence is not None])
+    return candidates[choose_point(losses, weight, "best", tolerance)]
 
 
 def choose_size(
