@@ -77,7 +77,8 @@ class AxisAligned:
         if n_columns == 0:
             return trees
         splits = np.arange(n_splits)
-        column, row = rng.integers(n_columns, size=n_splits), rng.integers(X.shape[0], size=n_splits)
+        column = rng.integers(n_columns, size=n_splits)
+        row = rng.integers(X.shape[0], size=n_splits)
         weight = self.steepness * rng.choice([-1.0, 1.0], size=n_splits)
         trees.W[column, splits] = weight
         trees.b[:] = -weight * _values_at(X, row, column)

@@ -15,7 +15,7 @@ from skinnytrees.path.rules import DEFAULT_RULES, SizeRules, replace_rule
 from skinnytrees.path.size_choice import Candidate, SizeChooser, choose_point, choose_size
 from skinnytrees.path.trainer import Trainer
 
-from .helpers import BOTH_PHASES, PRUNING, QUICK, SCREENING, make_inputs, with_rules
+from .helpers import BOTH_PHASES, PRUNING, QUICK, SCREENING, make_groups, make_inputs, with_rules
 
 
 def test_clear_winner_is_chosen_by_every_rule_but_full():
@@ -179,6 +179,50 @@ def test_first_of_equal_starts_is_taken():
 def test_branch_of_pruning_is_taken_by_its_mean_loss_alone():
     chooser, candidates = chooser_and_candidates((1.001, 1), PRUNING, noise=0)
     assert chooser.best_branch(candidates) is candidates[1]
+
+
+def chooser_with_prices(price, budget, rules):
+    rng = np.random.default_rng(0)
+    data = random_data(SquaredError(), 60, len(price), 1, rng, np.float32)
+    inputs = make_inputs(data, make_groups(price), rules)
+    return SizeChooser(inputs, HeldOutRows(data, inputs.groups, inputs.trainer), budget=budget, size_rule="best")
+
+
+@BOTH_PHASES
+@pytest.mark.parametrize(("means", "expected"), [((9, 2, 1.999, 9), 1), ((9, 2, 9, 1), 3), ((2, 2, 2, 2), 0)])
+def test_second_power_of_prices_is_taken_only_where_it_is_clearly_better(rules, means, expected):
+    """Four branches: two for each power. Those of one power are compared as ever."""
+    _, candidates = chooser_and_candidates(means, rules, noise=0.05)
+    if means == (2, 2, 2, 2):
+        candidates = [one._replace(evidence=candidates[0].evidence) for one in candidates]
+    chooser = chooser_with_prices([1, 2, 3], 3, rules)
+    assert chooser.best_branch(candidates) is candidates[expected]
+
+
+def test_without_evidence_the_first_power_of_prices_is_taken():
+    _, candidates = chooser_and_candidates((1, 1), PRUNING)
+    candidates = [one._replace(evidence=None) for one in candidates]
+    candidates[1].branch.points[0] = candidates[1].branch.points[0]._replace(train_loss=0.1)
+    assert chooser_with_prices([1, 2, 3], 3, PRUNING).best_branch(candidates) is candidates[0]
+
+
+@pytest.mark.parametrize(
+    ("price", "losses", "expected"),
+    [
+        ([1, 1, 0.01, 0.01], [1, 1, 1, 1], 2),  # what is nearly free and contributes nothing goes, what costs 1 stays
+        ([1, 1, 0.01, 0.01], [1, 1.5, 1.5, 1.5], 0),  # what contributes stays, however cheap
+        ([1, 1, 0.5, 0.5], [1, 1, 1, 1], 0),  # they cost too much to be called free
+        ([1, 1, 1, 1], [1, 1, 1, 1], 0),  # with equal prices the largest within noise is taken
+    ],
+)
+def test_of_sizes_at_about_the_same_price_the_one_of_fewest_groups_is_taken(price, losses, expected):
+    chooser = chooser_with_prices(price, 4, PRUNING)
+    trees = random_trees(4, 1, np.random.default_rng(0), dtype=np.float32)
+    points = [PathPoint(np.arange(4), trees, 1.0).cut(chooser.inputs.groups, np.arange(n)) for n in (4, 3, 2, 1)]
+    noise = np.random.default_rng(1).normal(size=(4, 60))
+    noise = 0.5 * (noise - noise.mean(axis=1, keepdims=True))
+    branch = Branch(points, [mean + one for mean, one in zip(losses, noise, strict=True)], [])
+    assert chooser.candidate(branch, None).chosen_index == expected
 
 
 def test_rules_say_whether_every_branch_gets_a_final_ensemble():
