@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from skinnytrees.exceptions import refuse_unless
@@ -85,7 +86,7 @@ class AxisAligned:
         return trees
 
 
-def _values_at(X: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _values_at(X: Any, rows: Any, columns: Any) -> NDArray[np.float64]:
     """The value of each row in its column, of a dense array, a view or a sparse matrix."""
     picked = X[rows]
     picked = picked.tocsr() if sparse.issparse(picked) else picked
