@@ -137,7 +137,7 @@ def fit_path(problem: Problem, splits: Splits, settings: PathSettings, rng: np.r
     """
     with computing():
         problem, settings, prepared = choose_style(problem, splits, settings, rng)
-        folds = walk_folds(problem, splits.folds, settings, rng)
+        folds = walk_folds(problem, splits, settings, rng)
         walk = _prepare_walk(problem, prepared, splits.held_out, settings, settings.callbacks)
         walk.go(rng)
         evidence = _evidence(walk, folds)
@@ -181,13 +181,14 @@ def choose_style(
 
 
 def walk_folds(
-    problem: Problem, folds: Sequence[tuple[Rows, Rows]], settings: PathSettings, rng: np.random.Generator
+    problem: Problem, splits: Splits, settings: PathSettings, rng: np.random.Generator
 ) -> list[list[FoldBranch]]:
-    """For each branch, the walks on all rows but those of one fold."""
-    one_thread = replace(problem, n_threads=1)
+    """For each branch, the walks on all rows but those of one fold, in the same phases as the walk on all rows."""
+    one_thread, folds = replace(problem, n_threads=1), splits.folds
     rules = settings.rules
     few_starts = replace(rules, screening=replace(rules.screening, n_starts=rules.evidence.n_starts))
-    quiet = settings._replace(rules=few_starts, show=lambda report: None)
+    same_phases = few_starts.in_phases_for(len(splits.training.Y))
+    quiet = settings._replace(rules=same_phases, show=lambda report: None)
 
     def walked(kept: Rows, held: Rows, rng: np.random.Generator) -> list[FoldBranch]:
         walk = _prepare_walk(one_thread, one_thread.prepare(kept), held, quiet, callbacks=())
@@ -229,7 +230,8 @@ def _evidence(walk: Walk, folds: Sequence[Sequence[FoldBranch]]) -> list[Evidenc
     if not folds or walk.interrupted:
         return None
     joined = [Evidence.join([fold.evidence for fold in branch]) for branch in folds]
-    return [one.take(range(len(branch.points))) for one, branch in zip(joined, walk.branches, strict=True)]
+    # A walk that a callback has stopped before it branches has the points that all branches share.
+    return [one.take(range(len(branch.points))) for one, branch in zip(joined, walk.branches, strict=False)]
 
 
 def _finish(

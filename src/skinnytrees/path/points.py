@@ -65,7 +65,8 @@ class Branch(NamedTuple):
     @classmethod
     def best_of(cls, starts: Sequence["Branch"]) -> "Branch":
         """Of several starts, at every size the one of least training loss: few held-out rows cannot tell them apart."""
-        best = [min(starts, key=lambda one, i=i: one.points[i].train_loss) for i in range(len(starts[0].points))]
+        losses = np.array([[point.train_loss for point in one.points] for one in starts])
+        best = [starts[k] for k in losses.argmin(axis=0)]
         return cls(
             [one.points[i] for i, one in enumerate(best)],
             [one.outputs[i] for i, one in enumerate(best) if one.outputs],
