@@ -239,6 +239,7 @@ def _finish(
     candidates: Sequence[Candidate], prepared: Prepared, rng: np.random.Generator,
 ) -> tuple[Candidate, SoftTrees, FinalChoice]:  # fmt: skip
     """The best final ensemble; after Ctrl-C, what there is."""
+    interruption = "The final ensemble was interrupted; the model is the path's own at the chosen size."
     of_path = candidates[0].branch.points[candidates[0].chosen_index]
     model = _as_model(problem, prepared.encoder.select(of_path.groups), of_path.trees)
     if walk.interrupted:
@@ -246,9 +247,7 @@ def _finish(
     try:
         choices = [_choose_final(problem, splits, settings, walk, folds, one, rng) for one in candidates]
     except KeyboardInterrupt:
-        warnings.warn(
-            "The final ensemble was interrupted; the model is the path's own at the chosen size.", stacklevel=6
-        )
+        warnings.warn(interruption, stacklevel=7)
         return candidates[0], model, FinalChoice(())
     best = min(range(len(candidates)), key=lambda i: choices[i].badness)
     candidate, choice = candidates[best], choices[best]
@@ -257,12 +256,15 @@ def _finish(
         model = _as_model(problem, made.encoder, choice.ensembles[0], choice.factor)
         if not settings.refit:
             return candidate, model, choice
+        interruption = "The refit was interrupted; the model has not seen the held-out rows."
     try:
         again = problem.prepare_support(splits.everything, candidate.support)
         trees = problem.trainer.start_blend(again.data, choice.blend, rng)
         model = _as_model(problem, again.encoder, trees, choice.factor)
     except KeyboardInterrupt:
-        warnings.warn("The refit was interrupted; the model has not seen the held-out rows.", stacklevel=6)
+        warnings.warn(interruption, stacklevel=7)
+        if splits.held_out is None:
+            return candidates[0], model, FinalChoice(())
     return candidate, model, choice
 
 
@@ -299,7 +301,7 @@ def _warn_if_nothing_learned(judge: Judge, evidence: Evidence | None) -> None:
             "The model explains nothing on held-out rows: it is no better than a constant prediction. The columns may not tell "
             "the target, or the rows are too few. Check the target, allow more columns (feature_budget), or give more rows.",
             NothingLearnedWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
 
 
