@@ -137,7 +137,7 @@ def fit_path(problem: Problem, splits: Splits, settings: PathSettings, rng: np.r
     """
     with computing():
         problem, settings, prepared = choose_style(problem, splits, settings, rng)
-        folds = walk_folds(problem, splits.folds, settings, rng)
+        folds = walk_folds(problem, splits, settings, rng)
         walk = _prepare_walk(problem, prepared, splits.held_out, settings, settings.callbacks)
         walk.go(rng)
         evidence = _evidence(walk, folds)
@@ -181,13 +181,14 @@ def choose_style(
 
 
 def walk_folds(
-    problem: Problem, folds: Sequence[tuple[Rows, Rows]], settings: PathSettings, rng: np.random.Generator
+    problem: Problem, splits: Splits, settings: PathSettings, rng: np.random.Generator
 ) -> list[list[FoldBranch]]:
-    """For each branch, the walks on all rows but those of one fold."""
-    one_thread = replace(problem, n_threads=1)
+    """For each branch, the walks on all rows but those of one fold, in the same phases as the walk on all rows."""
+    one_thread, folds = replace(problem, n_threads=1), splits.folds
     rules = settings.rules
     few_starts = replace(rules, screening=replace(rules.screening, n_starts=rules.evidence.n_starts))
-    quiet = settings._replace(rules=few_starts, show=lambda report: None)
+    same_phases = few_starts.in_phases_for(len(splits.training.Y))
+    quiet = settings._replace(rules=same_phases, show=lambda report: None)
 
     def walked(kept: Rows, held: Rows, rng: np.random.Generator) -> list[FoldBranch]:
         walk = _prepare_walk(one_thread, one_thread.prepare(kept), held, quiet, callbacks=())
@@ -229,7 +230,8 @@ def _evidence(walk: Walk, folds: Sequence[Sequence[FoldBranch]]) -> list[Evidenc
     if not folds or walk.interrupted:
         return None
     joined = [Evidence.join([fold.evidence for fold in branch]) for branch in folds]
-    return [one.take(range(len(branch.points))) for one, branch in zip(joined, walk.branches, strict=True)]
+    # A walk that a callback has stopped before it branches has the points that all branches share.
+    return [one.take(range(len(branch.points))) for one, branch in zip(joined, walk.branches, strict=False)]
 
 
 def _finish(
@@ -237,6 +239,7 @@ def _finish(
     candidate: Candidate, prepared: Prepared, rng: np.random.Generator,
 ) -> tuple[SoftTrees, FinalChoice]:  # fmt: skip
     """The final ensemble; after Ctrl-C, what there is."""
+    interruption = "The final ensemble was interrupted; the model is the path's own at the chosen size."
     support = candidate.support
     model = _as_model(problem, prepared.encoder.select(support), candidate.branch.points[candidate.chosen_index].trees)
     if walk.interrupted:
@@ -247,18 +250,20 @@ def _finish(
             encoder = problem.prepare_support(splits.training, support).encoder
             model = _as_model(problem, encoder, final.ensembles[0], final.factor)
     except KeyboardInterrupt:
-        warnings.warn(
-            "The final ensemble was interrupted; the model is the path's own at the chosen size.", stacklevel=6
-        )
+        warnings.warn(interruption, stacklevel=7)
         return model, FinalChoice(())
-    if splits.held_out is not None and not settings.refit:
-        return model, final
+    if splits.held_out is not None:
+        if not settings.refit:
+            return model, final
+        interruption = "The refit was interrupted; the model has not seen the held-out rows."
     try:
         again = problem.prepare_support(splits.everything, support)
         trees = problem.trainer.start_blend(again.data, final.blend, rng)
         model = _as_model(problem, again.encoder, trees, final.factor)
     except KeyboardInterrupt:
-        warnings.warn("The refit was interrupted; the model has not seen the held-out rows.", stacklevel=6)
+        warnings.warn(interruption, stacklevel=7)
+        if splits.held_out is None:
+            return model, FinalChoice(())
     return model, final
 
 
@@ -297,7 +302,7 @@ def _warn_if_nothing_learned(judge: Judge, evidence: Evidence | None) -> None:
             "The model explains nothing on held-out rows: it is no better than a constant prediction. The columns may not tell "
             "the target, or the rows are too few. Check the target, allow more columns (feature_budget), or give more rows.",
             NothingLearnedWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
 
 

@@ -9,7 +9,8 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from skinnytrees import SkinnyTreesClassifier
 from skinnytrees.activations import Sigmoid
 from skinnytrees.columns import Groups
-from skinnytrees.losses import SquaredError
+from skinnytrees.losses import SquaredError, TargetScale
+from skinnytrees.path.evidence import Judge
 from skinnytrees.path.points import PathInputs
 from skinnytrees.path.rules import DEFAULT_RULES, replace_rule
 from skinnytrees.path.trainer import Trainer
@@ -41,12 +42,20 @@ def make_groups(price, always_selected=(), column_offsets=None):
     return Groups(np.arange(n_groups), offsets, columns, np.array(price, dtype=float), always)
 
 
+def make_trainer(loss=None, n_outputs=1):
+    return Trainer(SquaredError() if loss is None else loss, Sigmoid(), n_outputs)
+
+
+def make_judge(loss=None, n_outputs=1, scorer=None):
+    """A judge of outputs that are in the unit of the target."""
+    return Judge(make_trainer(loss, n_outputs), TargetScale.none(n_outputs), scorer)
+
+
 def make_inputs(data, groups=None, rules=DEFAULT_RULES, loss=None, n_outputs=1, n_rows=None, **users_choices):
     """What the phases work on, with rules as for ``n_rows`` rows."""
     groups = Groups.singles(data.X.shape[1]) if groups is None else groups
-    trainer = Trainer(SquaredError() if loss is None else loss, Sigmoid())
     recipes = rules.for_rows(len(data.Y) if n_rows is None else n_rows, **users_choices)
-    return PathInputs(data, groups, n_outputs, trainer, rules, recipes)
+    return PathInputs(data, groups, make_trainer(loss, n_outputs), rules, recipes)
 
 
 @functools.cache

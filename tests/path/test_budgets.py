@@ -13,6 +13,9 @@ from skinnytrees.path.targets import Target, falling_targets, keep_worthiest, pr
 
 from .helpers import BOTH_PHASES, QUICK, make_groups, random_problem, with_rules
 
+# Two epochs on few rows of few columns often explain nothing, and a budget is met all the same.
+pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
+
 FEW_EXAMPLES = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 

@@ -14,9 +14,8 @@ from skinnytrees.optimizers import Adam, Constant
 from skinnytrees.path.elimination import Elimination, eliminate
 from skinnytrees.path.rules import EliminationRules, Recipe
 from skinnytrees.path.targets import Target
-from skinnytrees.path.trainer import Trainer
 
-from .helpers import make_groups
+from .helpers import make_groups, make_trainer
 
 RULES = EliminationRules()
 
@@ -26,7 +25,7 @@ def elimination_case(loss, n_outputs, n_columns=5, n_rows=80, seed=0):
     trees = random_trees(n_columns, n_outputs, rng, dtype=np.float32)
     data = random_data(loss, n_rows, n_columns, n_outputs, rng, np.float32)
     mixing = np.eye(n_columns) + 0.4 * rng.normal(size=(n_columns, n_columns))
-    return trees, data._replace(X=(data.X @ mixing + 0.3).astype(np.float32)), Trainer(loss, Sigmoid()).functions
+    return trees, data._replace(X=(data.X @ mixing + 0.3).astype(np.float32)), make_trainer(loss, n_outputs).functions
 
 
 def summed_loss(trees, data, loss, X):
@@ -119,7 +118,7 @@ def trained_case(twins=None, constant=None):
     if constant is not None:
         X[:, constant] = 0
     data = Data(X, X.sum(axis=1, keepdims=True), np.ones(200, dtype=np.float32))
-    trainer = Trainer(SquaredError(), Sigmoid())
+    trainer = make_trainer()
     recipe = Recipe(
         n_trees=10,
         depth=2,
@@ -130,7 +129,7 @@ def trained_case(twins=None, constant=None):
         optimizer=Adam(),
         schedule=Constant(),
     )
-    trees, loss = trainer.start(data, 1, recipe, rng)
+    trees, loss = trainer.start(data, recipe, rng)
     assert loss < 0.5
     return trees, data, trainer.functions
 

@@ -5,17 +5,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from reference import Ensemble, predict, random_data
+from reference import Ensemble, predict, random_data, random_trees
+from sklearn.base import clone
 
 from skinnytrees import SkinnyTreesRegressor
 from skinnytrees.activations import Sigmoid
+from skinnytrees.kernels.state import Data
 from skinnytrees.losses import SquaredError
-from skinnytrees.optimizers import Constant, FixedSupportSGD
-from skinnytrees.path.final import blends_to_try
-from skinnytrees.path.rules import DEFAULT_RULES, Recipe, replace_rule
-from skinnytrees.path.trainer import Trainer
+from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD
+from skinnytrees.path.evidence import Judge
+from skinnytrees.path.final import FinalChoice, Fold, blends_to_try, choose_final, large_recipes
+from skinnytrees.path.rules import DEFAULT_RULES, VALUES_AND_PLANES, Recipe, replace_rule
+from skinnytrees.path.trainer import Trainer, average
 
-from .helpers import random_problem, with_rules
+from .helpers import make_judge, make_trainer, random_problem, with_rules
 
 
 def default_blends(n_rows, n_columns, **users_choices):
@@ -26,17 +29,21 @@ def test_users_choices_reach_the_final_ensemble():
     X, y = random_problem(0, 4, n_rows=60)
     model = SkinnyTreesRegressor(n_estimators=7, max_depth=3, max_epochs=2, random_state=0).fit(X, y)
     n_trees = model.model_.trees.n_trees
-    assert n_trees in (14, 28), "the mean of two or four ensembles of seven"
+    final = DEFAULT_RULES.final
+    light, strong = final.large_on_few_rows.n_copies, final.small.n_copies
+    assert n_trees in (7 * light, 7 * strong, 7 * (light + strong)), "each copy has seven trees"
     assert model.model_.trees.W.shape[1] == 7 * n_trees, "seven splits at depth three"
-    blends = default_blends(100, 4, n_trees=7, depth=3, learning_rate=0.5, n_epochs=2, batch_size=9, l2=0.7)
-    assert len(blends) == 2, "with rate and ridge chosen, there is one large ensemble beside the averaged ones"
-    for recipe in itertools.chain(*blends):
+    choices = {"n_trees": 7, "depth": 3, "learning_rate": 0.5, "n_epochs": 2, "batch_size": 9, "l2": 0.7}
+    on_few_rows, on_many_rows = default_blends(100, 4, **choices), default_blends(5000, 4, **choices)
+    assert len(on_many_rows) == 1, "with rate and ridge chosen, there is one large ensemble"
+    for recipe in itertools.chain(*on_few_rows, *on_many_rows):
         chosen = (recipe.n_trees, recipe.depth, recipe.learning_rate, recipe.n_epochs, recipe.batch_size, recipe.l2)
         assert chosen == (7, 3, 0.5, 2, 9, 0.7)
 
 
 def test_large_ensembles_are_more_regularised_where_there_are_more_columns():
-    few, many = (default_blends(5000, n_columns) for n_columns in (8, 160))
+    rules = replace_rule(DEFAULT_RULES, "final.blends", ("mean", "light", "strong"))
+    few, many = (blends_to_try(rules.final, rules.for_rows(5000), 5000, n_columns) for n_columns in (8, 160))
     for blends in (few, many):
         both, (light,), (strong,) = blends
         assert both == (light, strong)
@@ -55,12 +62,12 @@ def test_final_ensemble_is_strongly_regularised_where_a_lightly_regularised_one_
     y = X[:, :20].sum(axis=1) + 8 * rng.normal(size=1700)
 
     def fitted(*blends):
-        rules = replace_rule(DEFAULT_RULES, "final.large_blends", blends)
+        rules = replace_rule(replace_rule(DEFAULT_RULES, "final.blends", blends), "styles", (VALUES_AND_PLANES,))
         model = with_rules(SkinnyTreesRegressor, rules)(size_rule="full", max_epochs=10, refit=refit, random_state=0)
         return model.fit(X[:1000], y[:1000], X_val=X[1000:1300], y_val=y[1000:1300])
 
     chosen, light = fitted("mean", "light", "strong"), fitted("light")
-    _, _, (strong,) = default_blends(1000, 40)
+    strong = large_recipes(DEFAULT_RULES.final, DEFAULT_RULES.for_rows(1000), 40)[1]
     assert chosen.model_.trees.n_trees == strong.n_copies * strong.n_trees, "not the mean of both"
     assert chosen.score(X[1300:], y[1300:]) > light.score(X[1300:], y[1300:]) + 0.05
 
@@ -69,39 +76,120 @@ def test_final_ensemble_is_strongly_regularised_where_a_lightly_regularised_one_
     ("name", "value", "kinds"),
     [
         ("final.averaged_only_above_columns_per_row", 0.0, ["averaged"]),
-        ("final.few_rows_below", 0, ["mean", "light", "strong"]),
-        ("final.large_blends", ("strong", "mean"), ["averaged", "strong", "mean"]),
-        ("final.noise", 1.0, ["averaged", "mean", "light", "strong"]),
+        ("final.few_rows_below", 0, ["light and strong", "light", "strong"]),
+        ("final.blends", ("strong",), ["small", "light"]),
+        ("final.blends_on_few_rows", ("light", "mean"), ["light", "light and small"]),
     ],
 )
 def test_rules_say_which_final_ensembles_are_tried(name, value, kinds):
-    rules = replace_rule(DEFAULT_RULES, name, value)
+    rules = replace_rule(DEFAULT_RULES, "final.blends", ("mean", "light", "strong"))
+    rules = replace_rule(rules, "final.blends_on_few_rows", ("strong", "light"))
+    rules = replace_rule(replace_rule(rules, "final.few_rows_below", 501), name, value)
     recipes = rules.for_rows(500)
-    light, strong = (
-        blends_to_try(replace_rule(rules, "final.large_blends", (kind,)).final, recipes, 500, 30)[-1][0]
-        for kind in ("light", "strong")
-    )
-    known = {"averaged": (recipes.averaged,), "mean": (light, strong), "light": (light,), "strong": (strong,)}
-    assert blends_to_try(rules.final, recipes, 500, 30) == tuple(known[kind] for kind in kinds)
+    light, strong = large_recipes(rules.final, recipes, 30)
+    known = {"averaged": recipes.averaged, "light": light, "strong": strong, "small": recipes.small}
+    expected = tuple(tuple(known[part] for part in kind.split(" and ")) for kind in kinds)
+    assert blends_to_try(rules.final, recipes, 500, 30) == expected
 
 
-def test_without_held_out_rows_the_final_ensemble_is_the_mean_of_a_lightly_and_a_strongly_regularised_one():
+def test_without_rows_that_judge_the_preferred_final_ensemble_is_made():
     X, y = random_problem(0, 4, n_rows=60)
-    model = SkinnyTreesRegressor(cv=3, max_epochs=2, random_state=0).fit(X, y)
-    large = DEFAULT_RULES.for_rows(60).large
-    assert model.model_.trees.n_trees == 2 * large.n_copies * large.n_trees
+    rules = replace_rule(DEFAULT_RULES, "final.blends_on_few_rows", ("mean", "strong"))
+    model = with_rules(SkinnyTreesRegressor, rules)(validation_fraction=None, max_epochs=2, random_state=0).fit(X, y)
+    recipes = rules.for_rows(60)
+    assert model.model_.trees.n_trees == sum(one.n_copies * one.n_trees for one in (recipes.large, recipes.small))
+    assert np.isnan(model.path_.val_score).all()
+
+
+# ------------------------------------------------------------------------------------------------ choice
+
+
+GOOD = Recipe(
+    n_trees=5, depth=2, learning_rate=0.1, l2=0.01, n_epochs=15, batch_size=16, optimizer=Adam(), schedule=Constant()
+)
+USELESS = replace(GOOD, learning_rate=1e-9, n_epochs=1)
+
+
+def linear_folds(n_folds=3, n_rows=90):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 3)).astype(np.float32)
+    data = Data(X, X[:, :1].copy(), np.ones(n_rows, dtype=np.float32))
+    fold = np.arange(n_rows) % max(n_folds, 3)
+    return [Fold(*(Data(*(part[rows] for part in data)) for rows in (fold != i, fold == i))) for i in range(n_folds)]
+
+
+@pytest.mark.parametrize("n_folds", [1, 3])
+@pytest.mark.parametrize(("noise", "expected"), [(0.0, GOOD), (1.0, GOOD), (1e9, USELESS)])
+def test_first_blend_is_taken_unless_another_is_better_by_more_than_the_noise(n_folds, noise, expected):
+    folds, judge = linear_folds(n_folds), make_judge()
+    choice = choose_final(folds, [(USELESS,), (GOOD,), (GOOD, USELESS)], judge, noise, np.random.default_rng(0))
+    assert choice.blend == (expected,)
+    assert len(choice.ensembles) == n_folds
+    np.testing.assert_array_equal(choice.evidence.Y, np.concatenate([fold.judging.Y for fold in folds]))
+    outputs = [judge.trainer.outputs(one, fold.judging.X) for one, fold in zip(choice.ensembles, folds, strict=True)]
+    np.testing.assert_array_equal(choice.evidence.outputs, [np.concatenate(outputs)])
+    assert choice.factor == judge.factor(choice.evidence, 0)
+    assert choice.badness == pytest.approx(judge.compare(choice.evidence).mean[0])
+
+
+def test_without_folds_the_first_blend_is_taken_as_it_is():
+    choice = choose_final([], [(USELESS,), (GOOD,)], make_judge(), 0.0, np.random.default_rng(0))
+    assert choice == FinalChoice((USELESS,))
+    assert choice.factor == 1
+    assert choice.evidence is None
+
+
+def test_recipe_in_several_blends_is_trained_once_per_fold(monkeypatch):
+    trained, start_each = [], Trainer.start_each
+
+    def record(trainer, data, recipes, rng):
+        trained.extend(recipes)
+        return start_each(trainer, data, recipes, rng)
+
+    monkeypatch.setattr(Trainer, "start_each", record)
+    blends = [(USELESS, GOOD), (GOOD,), (USELESS,)]
+    choose_final(linear_folds(2), blends, make_judge(), 0.0, np.random.default_rng(0))
+    assert trained == 2 * [USELESS, GOOD]
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_final_model_is_as_sure_of_itself_as_the_rows_that_judge_allow(refit, monkeypatch):
+    X, y = random_problem(0, 4, n_rows=80)
+    model = SkinnyTreesRegressor(max_epochs=2, n_estimators=5, validation_fraction=0.3, refit=refit, random_state=0)
+    monkeypatch.setattr(Judge, "factor", lambda *of: 1.0)
+    plain = clone(model).fit(X, y)
+    monkeypatch.setattr(Judge, "factor", lambda *of: 0.5)
+    halved = clone(model).fit(X, y)
+    np.testing.assert_array_equal(halved.support_, plain.support_)
+    np.testing.assert_array_equal(halved.model_.trees.W, plain.model_.trees.W)
+    np.testing.assert_allclose(halved.model_.trees.O, 0.5 * plain.model_.trees.O, rtol=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------ means of ensembles
 
 
 def test_averaged_copies_predict_the_mean_of_the_copies():
     rng = np.random.default_rng(0)
     data = random_data(SquaredError(), 40, 6, 2, rng, np.float32)
-    trainer = Trainer(SquaredError(), Sigmoid())
+    trainer = make_trainer(n_outputs=2)
     recipe = Recipe(
         n_trees=3, depth=2, learning_rate=0.1, l2=0.1, n_epochs=2, batch_size=8, optimizer=FixedSupportSGD(),
         schedule=Constant(),
     )  # fmt: skip
-    whole, _ = trainer.start(data, 2, replace(recipe, n_copies=3), np.random.default_rng(1))
+    whole, _ = trainer.start(data, replace(recipe, n_copies=3), np.random.default_rng(1))
     stream = np.random.default_rng(1)
-    copies = [trainer.start(data, 2, recipe, stream)[0] for _ in range(3)]
+    copies = [trainer.start(data, recipe, stream)[0] for _ in range(3)]
     mean = np.mean([predict(Ensemble.of(copy), data.X, Sigmoid()) for copy in copies], axis=0)
     np.testing.assert_allclose(predict(Ensemble.of(whole), data.X, Sigmoid()), mean, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_trees", [(2, 5), (1, 1, 7), (3,)])
+def test_mean_of_ensembles_with_different_numbers_of_trees_counts_each_ensemble_once(n_trees):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4)).astype(np.float32)
+    ensembles = [random_trees(4, 2, rng, n_trees=n, depth=3, dtype=np.float32) for n in n_trees]
+    expected = np.mean([predict(Ensemble.of(one), X, Sigmoid()) for one in ensembles], axis=0)
+    together = average(ensembles)
+    assert together.n_trees == sum(n_trees)
+    np.testing.assert_allclose(predict(Ensemble.of(together), X, Sigmoid()), expected, atol=1e-5)
+    np.testing.assert_allclose(make_trainer(n_outputs=2).outputs(together, X), expected, atol=1e-5)

@@ -8,9 +8,21 @@ import pytest
 from sklearn.base import clone
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
+from skinnytrees.column_views import Views
 from skinnytrees.optimizers import Constant
 from skinnytrees.path.pruning import after_losing, for_columns
-from skinnytrees.path.rules import DEFAULT_RULES, FinalRules, replace_rule, rule_names
+from skinnytrees.path.rules import (
+    DEFAULT_RULES,
+    RANKS_AND_AXES,
+    VALUES_AND_PLANES,
+    FinalRules,
+    PathRules,
+    Recipe,
+    Style,
+    replace_rule,
+    rule_names,
+)
+from skinnytrees.starts import AxisAligned
 
 from .helpers import QUICK, random_problem, with_rules
 
@@ -84,26 +96,33 @@ def test_batches_grow_with_the_rows(n_rows, batch_size):
 
 
 def test_epochs_fall_as_one_over_the_rows_but_not_below_two():
-    epochs = [DEFAULT_RULES.for_rows(n_rows).large.n_epochs for n_rows in (100, 5000, 10_000, 50_000, 10**7)]
+    rules = replace_rule(replace_rule(DEFAULT_RULES, "final.large.n_epochs", 30), "final.few_rows_below", 0)
+    epochs = [rules.for_rows(n_rows).large.n_epochs for n_rows in (100, 5000, 10_000, 50_000, 10**7)]
     assert epochs == [30, 30, 15, 3, 2]
 
 
 def test_ridge_of_pruning_falls_as_one_over_the_rows_between_its_limits():
-    ridges = [DEFAULT_RULES.for_rows(n_rows).prune.l2 for n_rows in (100, 300, 600, 1000, 10**6)]
+    rules = replace_rule(DEFAULT_RULES, "pruning.start.l2", 1.0)
+    ridges = [rules.for_rows(n_rows).prune.l2 for n_rows in (100, 300, 600, 1000, 10**6)]
     np.testing.assert_allclose(ridges, [1, 1, 0.5, 0.3, 0.3])
 
 
 @pytest.mark.parametrize(("n_rows", "prune_from"), [(399, 0), (400, 100), (3000, 100), (3030, 101), (30_000, 1000)])
 def test_pruning_starts_at_a_hundred_groups_or_at_one_per_thirty_rows(n_rows, prune_from):
-    assert DEFAULT_RULES.for_rows(n_rows).prune_from == prune_from
+    pruning = replace(DEFAULT_RULES.pruning, needs_rows=400, starts_at=100, rows_per_group=30)
+    rules = PathRules(pruning=pruning)
+    assert rules.for_rows(n_rows).prune_from == prune_from
+    for other_rows in (10, n_rows, 10**6):
+        assert rules.in_phases_for(n_rows).for_rows(other_rows).prune_from == prune_from
 
 
 def test_users_batch_size_is_that_of_every_training_and_the_rest_of_the_final_ensembles_only():
     recipes = DEFAULT_RULES.for_rows(500, batch_size=50, n_trees=3)
-    phases = [getattr(recipes, field.name) for field in fields(recipes)[1:7]]
+    phases = [one for field in fields(recipes) if isinstance(one := getattr(recipes, field.name), Recipe)]
     assert {recipe.batch_size for recipe in phases} == {50}
+    assert recipes.small.n_trees == 3
     assert recipes.averaged.n_trees == recipes.with_users_choices(recipes.large).n_trees == 3
-    assert recipes.screen.n_trees == 20
+    assert recipes.screen.n_trees == DEFAULT_RULES.screening.start.n_trees
 
 
 def test_rate_falls_and_ridge_grows_with_the_columns_unless_the_rules_say_otherwise():
@@ -120,3 +139,80 @@ def test_fewer_epochs_where_few_groups_have_gone():
     n_epochs = [after_losing(recipe, fraction, DEFAULT_RULES).n_epochs for fraction in (0.5, 0.25, 0.0625, 0.0)]
     assert n_epochs == [20, 20, 10, 2]
     assert after_losing(replace(recipe, n_epochs=1), 0.0, DEFAULT_RULES).n_epochs == 1
+
+
+# ------------------------------------------------------------------------------------------------ styles
+
+
+@pytest.mark.parametrize("style", [RANKS_AND_AXES, VALUES_AND_PLANES])
+def test_rules_in_a_style_start_every_large_ensemble_in_that_style(style):
+    rules = DEFAULT_RULES.in_style(style)
+    assert rules.styles == (style,)
+    for n_rows in (100, 5000):
+        recipes = rules.for_rows(n_rows)
+        assert {recipe.start for recipe in (recipes.prune, recipes.small, recipes.large)} == {style.start}
+    others = [name for name in rule_names(rules) if ".start" not in name and name != "styles"]
+    assert all(value_of(rules, name) == value_of(DEFAULT_RULES, name) for name in others)
+
+
+def has_views(model):
+    return bool(model.model_.encoder.curves.exists.any())
+
+
+STYLES = pytest.mark.parametrize("styles", [(RANKS_AND_AXES, VALUES_AND_PLANES), (VALUES_AND_PLANES, RANKS_AND_AXES)])
+
+
+def small_rules(styles, **changes):
+    """Pruning from few rows on, by small and quick ensembles."""
+    rules = replace_rule(replace_rule(DEFAULT_RULES, "pruning.needs_rows", 30), "pruning.start.n_trees", 10)
+    return replace(rules, styles=styles, **changes)
+
+
+def small_difference(n_rows=500):
+    """Two columns of the same large values; their small difference is the target."""
+    rng = np.random.default_rng(0)
+    common, noise = rng.normal(size=(2, n_rows))
+    X = np.column_stack([common, common + 0.2 * noise, rng.normal(size=(n_rows, 2))])
+    return X, X[:, 1] - X[:, 0]
+
+
+def steps_of_a_skewed_column(n_rows=500):
+    """Steps at quantiles of a column with a few huge values."""
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=n_rows)
+    X = np.column_stack([np.exp(4 * normal), rng.normal(size=(n_rows, 2))])
+    return X, np.sin(4 * normal) + 0.05 * rng.normal(size=n_rows)
+
+
+@STYLES
+@pytest.mark.parametrize(("problem", "expected"), [(small_difference, False), (steps_of_a_skewed_column, True)])
+def test_style_that_is_clearly_better_on_held_out_rows_is_taken(styles, problem, expected):
+    X, y = problem()
+    model = with_rules(SkinnyTreesRegressor, small_rules(styles))(validation_fraction=0.3, **QUICK).fit(X, y)
+    assert has_views(model) == expected
+
+
+@STYLES
+def test_first_style_is_taken_within_noise_and_where_no_rows_are_held_out(styles):
+    X, y = small_difference(120)
+    in_noise = small_rules(styles, style_noise=1e9)
+    model = with_rules(SkinnyTreesRegressor, in_noise)(validation_fraction=0.3, **QUICK).fit(X, y)
+    assert has_views(model) == styles[0].views.ranks
+    for evidence in ({"validation_fraction": None}, {"cv": 2}):
+        model = with_rules(SkinnyTreesRegressor, small_rules(styles))(**evidence, **QUICK).fit(X, y)
+        assert has_views(model) == styles[0].views.ranks
+
+
+def test_styles_are_not_compared_where_the_first_ensemble_would_not_read_all_columns(monkeypatch):
+    X, y = small_difference(120)
+    rules = small_rules((RANKS_AND_AXES, VALUES_AND_PLANES))
+    rules = replace_rule(replace_rule(rules, "pruning.starts_at", 3), "pruning.rows_per_group", np.inf)
+    model = with_rules(SkinnyTreesRegressor, rules)(validation_fraction=0.3, **QUICK).fit(X, y)
+    assert has_views(model)
+
+
+def test_single_style_of_the_rules_is_the_style_of_the_fit():
+    X, y = small_difference(120)
+    linear = Style(Views.linear_only(), AxisAligned())
+    model = with_rules(SkinnyTreesRegressor, small_rules((linear,)))(validation_fraction=0.3, **QUICK).fit(X, y)
+    assert not has_views(model)

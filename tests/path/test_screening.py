@@ -8,16 +8,14 @@ from reference import random_data
 from scipy import sparse
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
-from skinnytrees.activations import Sigmoid
 from skinnytrees.kernels.state import Data, start_trees
 from skinnytrees.losses import SquaredError
 from skinnytrees.optimizers import SGD, Constant, FixedSupportSGD
 from skinnytrees.path.rules import DEFAULT_RULES, Recipe, SizeRules, replace_rule
 from skinnytrees.path.screening import screen
 from skinnytrees.path.targets import falling_targets
-from skinnytrees.path.trainer import Trainer
 
-from .helpers import make_groups, make_inputs, random_problem
+from .helpers import make_groups, make_inputs, make_trainer, random_problem
 
 
 def test_screening_finds_the_columns_that_carry_the_signal():
@@ -50,7 +48,7 @@ def test_training_in_sample_space_is_training_in_feature_space(kind, monkeypatch
     X = rng.normal(size=(30, 80)) * (rng.random((30, 80)) < 0.3)
     data = Data(X.astype(np.float32), X[:, :1].astype(np.float32), np.ones(30, dtype=np.float32))
     start = start_trees(80, 4, 2, 1, rng)
-    trainer = Trainer(SquaredError(), Sigmoid())
+    trainer = make_trainer()
     results = []
     for optimizer in (SGD(), FixedSupportSGD()):
         recipe = Recipe(
@@ -65,6 +63,7 @@ def test_training_in_sample_space_is_training_in_feature_space(kind, monkeypatch
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
 def test_rate_that_overflows_is_cut_until_the_path_arrives():
     X, y = random_problem(0, 4, n_rows=60)
     model = SkinnyTreesRegressor(learning_rate=1e8, max_epochs=3, n_estimators=5, random_state=0).fit(X, y)

@@ -75,7 +75,7 @@ def test_swap_finds_the_column_that_matters_and_never_raises_the_loss():
     data = random_data(SquaredError(), 80, 8, 1, rng, np.float32)
     data = data._replace(Y=data.X[:, 5:6].copy())
     inputs = make_inputs(data)
-    trees, loss = inputs.trainer.start(inputs.rows_of(np.array([0, 1])), 1, inputs.recipes.screen, rng)
+    trees, loss = inputs.trainer.start(inputs.rows_of(np.array([0, 1])), inputs.recipes.screen, rng)
     swapped = swap(PathPoint(np.array([0, 1]), trees, loss), inputs, rng)
     assert 5 in swapped.groups
     assert swapped.train_loss < 0.95 * loss
@@ -86,5 +86,5 @@ def test_swap_that_gains_too_little_for_the_rules_is_not_made():
     data = random_data(SquaredError(), 80, 8, 1, rng, np.float32)
     data = data._replace(Y=data.X[:, 5:6].copy())
     inputs = make_inputs(data, rules=replace(DEFAULT_RULES, swaps=replace(DEFAULT_RULES.swaps, gain=0.0)))
-    trees, loss = inputs.trainer.start(inputs.rows_of(np.array([0, 1])), 1, inputs.recipes.screen, rng)
+    trees, loss = inputs.trainer.start(inputs.rows_of(np.array([0, 1])), inputs.recipes.screen, rng)
     assert swap(PathPoint(np.array([0, 1]), trees, loss), inputs, rng).groups.tolist() == [0, 1]

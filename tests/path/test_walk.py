@@ -39,21 +39,31 @@ def test_interrupted_path_meets_the_budget(rules, fraction_done):
         assert np.isfinite(model.predict(X)).all()
 
 
-@pytest.mark.parametrize(("refit", "message"), [(False, "final ensemble"), (True, "final ensemble"), (True, "refit")])
-def test_interrupt_after_the_walk_keeps_what_there_is(refit, message, monkeypatch):
+@pytest.mark.parametrize(
+    ("fraction", "refit", "interrupted", "message"),
+    [
+        (0.2, False, "choice", "final ensemble was interrupted; the model is the path's own"),
+        (0.2, True, "choice", "final ensemble was interrupted; the model is the path's own"),
+        (0.2, True, "training", "refit was interrupted; the model has not seen the held-out rows"),
+        ("auto", True, "choice", "final ensemble was interrupted; the model is the path's own"),
+        ("auto", True, "training", "final ensemble was interrupted; the model is the path's own"),
+    ],
+)
+def test_interrupt_after_the_walk_keeps_what_there_is(fraction, refit, interrupted, message, monkeypatch):
     X, y = random_problem(6, 8)
-    model = SkinnyTreesRegressor(4, refit=refit, **QUICK)
+    model = SkinnyTreesRegressor(4, validation_fraction=fraction, refit=refit, **QUICK)
     whole = clone(model).fit(X, y)
 
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    if message == "refit":
+    if interrupted == "training":
         monkeypatch.setattr(Trainer, "start_blend", interrupt)
     else:
-        monkeypatch.setattr(fitting, "make_final", interrupt)
-    with pytest.warns(UserWarning, match=f"{message} was interrupted"):
+        monkeypatch.setattr(fitting, "choose_final", interrupt)
+    with pytest.warns(UserWarning, match=message) as caught:
         cut = clone(model).fit(X, y)
+    assert caught[0].filename == __file__, "the warning points to the user's line"
     np.testing.assert_array_equal(cut.support_, whole.support_)
     assert np.isfinite(cut.predict(X)).all()
     assert cut.path_.n_features.tolist() == whole.path_.n_features.tolist()
@@ -84,10 +94,15 @@ def test_many_categories_are_pruned_without_a_linear_prediction():
 
 def test_rules_say_how_many_branches_are_walked(monkeypatch):
     X, y = random_problem(0, 6, n_rows=60)
-    for base, name, value in [(SCREENING, "screening.n_starts", 3), (PRUNING, "pruning.fill_in", (True, False, True))]:
+    for base, name, value, n_branches in [
+        (SCREENING, "screening.n_starts", 3, 1),  # of several starts the best is taken at every size
+        (PRUNING, "pruning.fill_in", (True, False, True), 3),
+        (PRUNING, "pruning.fill_in", (True,), 1),
+    ]:
         walks, go = [], Walk.go
         monkeypatch.setattr(Walk, "go", lambda walk, rng, walks=walks, go=go: walks.append(walk) or go(walk, rng))
-        with_rules(SkinnyTreesRegressor, replace_rule(base, name, value))(3, **QUICK).fit(X, y)
+        with_rules(SkinnyTreesRegressor, replace_rule(base, name, value))(3, validation_fraction=0.2, **QUICK).fit(X, y)
         monkeypatch.undo()
-        assert len(walks[0].branches) == 3
-        assert len({len(branch.points) for branch in walks[0].branches}) == 1
+        (walk,) = walks
+        assert len(walk.branches) == n_branches
+        assert len({len(branch.points) for branch in walk.branches}) == 1

@@ -6,6 +6,7 @@ or :func:`replace_rule` by name, and are handed down from the estimator: nothing
 
 import difflib
 import functools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from numbers import Real
@@ -319,6 +320,13 @@ class PathRules:
                 large=replace(final.large, start=start),
             ),
         )
+
+    def in_phases_for(self, n_rows: int) -> "PathRules":
+        """The rules with pruning where there would be pruning with this many rows, whatever the rows at hand."""
+        prune_from = self.for_rows(n_rows).prune_from
+        needs_rows = 0.0 if prune_from else math.inf
+        pruning = replace(self.pruning, needs_rows=needs_rows, starts_at=prune_from, rows_per_group=math.inf)
+        return replace(self, pruning=pruning)
 
     def for_rows(self, n_rows: int, **users_choices: Any) -> PathRecipes:
         """The recipes for this many training rows; ``users_choices`` are fields of the final ensembles' recipes."""
