@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skinnytrees import SkinnyTreesRegressor
+from skinnytrees import SkinnyTreesRegressor, fitting
 from skinnytrees.path.points import falling_budgets, keep_worthiest
 from skinnytrees.path.rules import SizeRules
 
@@ -171,13 +171,21 @@ def test_path_and_model_agree_also_when_the_cheapest_columns_win(seed):
     np.testing.assert_array_equal(model.path_.supports[model.path_.chosen], model.get_support(indices=True))
 
 
-def test_cheapest_columns_may_win_with_folds_and_validation_rows():
-    """Seed 10 is a draw on which they do: folds chose the size, validation rows the final ensemble."""
-    X, y, costs = cheap_signal(10)
-    X, costs = X[:, ::-1], costs[::-1]
-    model = SkinnyTreesRegressor(6, feature_costs=costs, cv=3, max_epochs=5, random_state=0)
-    model.fit(X[:40], y[:40], X_val=X[40:60], y_val=y[40:60])
-    np.testing.assert_array_equal(model.path_.supports[model.path_.chosen], model.get_support(indices=True))
+@pytest.mark.parametrize("evidence", [{"cv": 3}, {"validation_fraction": 0.3}], ids=["folds", "fraction"])
+@pytest.mark.parametrize("refit", [True, False])
+def test_path_and_model_agree_where_the_cheapest_columns_are_found_to_be_better(evidence, refit, monkeypatch):
+    X, _ = random_problem(0, 4, n_rows=60)
+    choose = fitting._choose_final
+
+    def cheapest_is_better(problem, splits, settings, walk, folds, candidate, rng):
+        choice = choose(problem, splits, settings, walk, folds, candidate, rng)
+        return choice if candidate.is_of_path else choice._replace(badness=-1.0)
+
+    monkeypatch.setattr(fitting, "_choose_final", cheapest_is_better)
+    model = SkinnyTreesRegressor(4, feature_costs=[1, 1, 2, 2], refit=refit, **evidence, **QUICK)
+    model.fit(X, 3 * X[:, 2] + 3 * X[:, 3])
+    assert model.get_support(indices=True).tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(model.path_.supports[model.path_.chosen], [0, 1, 2])
     assert np.isfinite(model.path_.val_score).all()
 
 
