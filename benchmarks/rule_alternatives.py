@@ -52,6 +52,11 @@ def scaled(factor: float, *names: str) -> Change:
     return change
 
 
+def blends(*names: str) -> Change:
+    """The final ensembles to try, however many rows there are."""
+    return lambda rules: replace(rules, final=replace(rules.final, blends=names, blends_on_few_rows=names))
+
+
 def times(factor: float) -> Callable[[Any], Any]:
     """The old value times this; a count stays a count."""
     return lambda old: max(1, round(old * factor)) if isinstance(old, int) else old * factor
@@ -66,7 +71,8 @@ class RidgeByRowsAlone(PathRules):
 
 
 def by_rows_alone(rules: PathRules) -> PathRules:
-    final = replace(rules.final, large_blends=("light",), full_steps_up_to_columns=inf, all_trees_up_to_columns=inf)
+    rules = blends("light")(rules)
+    final = replace(rules.final, full_steps_up_to_columns=inf, all_trees_up_to_columns=inf)
     return RidgeByRowsAlone(**{**vars(rules), "final": final})
 
 
@@ -154,10 +160,10 @@ ALTERNATIVES = [
     Alternative("chance", "other random numbers", context=another_seed),
     Alternative("size choice", "noise 0", rule("sizes.noise", 0.0)),
     Alternative("size choice", "noise 0.5", rule("sizes.noise", 0.5)),
-    Alternative("size choice", "noise 2", rule("sizes.noise", 2.0)),
+    Alternative("size choice", "noise 1", rule("sizes.noise", 1.0)),
     Alternative("size choice", "always the budget", rule("sizes.noise", 1e9)),
     Alternative("size choice", "no second opinion", rule("sizes.doubt", 0.0)),
-    Alternative("size choice", "second opinion up to 3", rule("sizes.doubt", 3.0)),
+    Alternative("size choice", "second opinion up to 4", rule("sizes.doubt", 4.0)),
     Alternative("sizes", "ratio 0.6", rule("sizes.ratio", 0.6)),
     Alternative("sizes", "ratio 0.85", rule("sizes.ratio", 0.85)),
     Alternative("sizes", "every size below 8", rule("sizes.every_size_below", 8)),
@@ -186,9 +192,6 @@ ALTERNATIVES = [
     Alternative("pruning start", "100 at all sizes", rule("pruning.rows_per_group", inf), where_rows(3000)),
     Alternative("branches", "fill in only", rule("pruning.fill_in", (True,)), where_it_prunes),
     Alternative("branches", "plain only", rule("pruning.fill_in", (False,)), where_it_prunes),
-    Alternative(
-        "branches", "compared by their final ensembles", rule("pruning.branches_compared_by_final", True), where_it_prunes
-    ),
     Alternative("fill-in ridge", "0.001", rule("elimination.ridge", 0.001), where_it_prunes),
     Alternative("fill-in ridge", "0.1", rule("elimination.ridge", 0.1), where_it_prunes),
     Alternative("cost rows", "500", rule("elimination.most_rows", 500), where_rows(500)),
@@ -212,10 +215,10 @@ ALTERNATIVES = [
         lambda size: size.budget > size.n_rows,
     ),
     Alternative("large final", "rate and ridge by rows alone", by_rows_alone),
-    Alternative("large final", "light only", rule("final.large_blends", ("light",))),
-    Alternative("large final", "strong only", rule("final.large_blends", ("strong",))),
-    Alternative("large final", "mean only", rule("final.large_blends", ("mean",))),
-    Alternative("large final", "no mean", rule("final.large_blends", ("light", "strong"))),
+    Alternative("large final", "light only", blends("light")),
+    Alternative("large final", "strong only", blends("strong")),
+    Alternative("large final", "mean only", blends("mean")),
+    Alternative("large final", "no mean", blends("light", "strong")),
     Alternative("large final", "as many trees for any columns", rule("final.all_trees_up_to_columns", inf)),
     Alternative("large final", "1 of 100 trees", recipes(*_LARGE, n_trees=100, n_copies=1)),
     Alternative("large final", "2 of 100 trees", recipes(*_LARGE, n_trees=100)),

@@ -20,7 +20,9 @@ from skinnytrees.encoding import Encoder
 from skinnytrees.fitting import Problem
 from skinnytrees.kernels.state import start_trees
 from skinnytrees.model import SoftTrees
+from skinnytrees.path.rules import DEFAULT_RULES, Style
 from skinnytrees.penalties import GroupL0
+from skinnytrees.starts import AxisAligned
 from skinnytrees.table_views import PickedRows, StackedRows
 
 ONLY_RANKS = Views(max_levels=0, ranks_from=1)
@@ -374,21 +376,27 @@ def test_fitted_model_with_all_views_counts_features_and_survives_storing(way):
         np.testing.assert_array_equal(model.predict_proba(X[i : i + 1]), model.predict_proba(X)[i : i + 1])
 
 
-def test_skewed_column_is_learned_better_with_all_views(monkeypatch):
+def seen_through(views):
+    """The regressor with these views of numeric columns."""
+    rules = replace(DEFAULT_RULES, styles=(Style(views, AxisAligned()),))
+    return type("Regressor", (SkinnyTreesRegressor,), {"_rules": rules})
+
+
+def test_skewed_column_is_learned_better_with_all_views():
     rng = np.random.default_rng(0)
     X = np.exp(3 * rng.normal(size=(800, 5)))
     y = np.sin(2 * np.log(X[:, 0]) / 3)
     scores = []
     for views in (Views.linear_only(), Views()):
-        monkeypatch.setattr(estimators, "Problem", functools.partial(Problem, views=views))
-        model = SkinnyTreesRegressor(1, random_state=0).fit(X[:400], y[:400])
+        model = seen_through(views)(1, validation_fraction=0.2, random_state=0).fit(X[:400], y[:400])
         scores.append(model.score(X[400:], y[400:]))
     assert scores[1] > max(0.95, scores[0])
 
 
 def test_file_of_the_first_format_has_no_curves_and_is_read(monkeypatch):
     X = table_of_all_kinds()
-    model = SkinnyTreesRegressor(2, max_epochs=2, random_state=0).fit(X[:, :4], X[:, 0])
+    model = SkinnyTreesRegressor(penalty=None, max_epochs=2, random_state=0).fit(X[:, :4], X[:, 0])
+    assert not model.model_.encoder.curves.exists.any()
     describe = storage._describe
 
     def describe_as_before(value, name, arrays):

@@ -1,5 +1,6 @@
 """scikit-learn's own checks, with no expected failure."""
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
@@ -17,6 +18,7 @@ ESTIMATORS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")  # many checks fit noise
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_check(estimator, check):
     check(estimator)

@@ -225,12 +225,15 @@ def patients_with_random_labels(seed, n_patients=40, n_visits=8):
     return X, (rng.permutation(n_patients) % 2)[patient], patient
 
 
-@pytest.mark.parametrize("cv", [None, 3])
-def test_repeated_patients_look_predictable_without_groups_only(cv):
+@pytest.mark.parametrize(
+    "evidence", [{"validation_fraction": 0.2}, {"cv": 3}, {}], ids=["fraction", "folds", "default"]
+)
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
+def test_repeated_patients_look_predictable_without_groups_only(evidence):
     without, with_groups = [], []
     for seed in range(3):
         X, y, patient = patients_with_random_labels(seed)
-        model = SkinnyTreesClassifier(cv=cv, max_epochs=5, random_state=0)
+        model = SkinnyTreesClassifier(**evidence, max_epochs=5, random_state=0)
         for scores, groups in ((without, None), (with_groups, patient)):
             path = model.fit(X, y, groups=groups).path_
             scores.append(path.val_score[path.chosen])
@@ -272,9 +275,9 @@ def test_groups_may_be_given_as_lists_series_and_text(as_given):
 def test_held_out_groups_are_whole_in_the_fit(monkeypatch):
     X, y, groups = wine()
     X = np.column_stack([X, groups])
-    model = SkinnyTreesClassifier(3, **QUICK)
+    model = SkinnyTreesClassifier(3, validation_fraction=0.2, **QUICK)
     seen = []
-    monkeypatch.setattr(model, "_fit_path", lambda rows, training, held_out, *rest: seen.append((training, held_out)))
+    monkeypatch.setattr(model, "_fit_path", lambda splits, rng: seen.append((splits.training, splits.held_out)))
     model.fit(X, y, groups=groups)
     model.fit(X, y)
     (training, held_out), (mixed_training, mixed_held_out) = ([set(rows.X[:][:, -1]) for rows in pair] for pair in seen)
@@ -284,8 +287,8 @@ def test_held_out_groups_are_whole_in_the_fit(monkeypatch):
 
 @pytest.mark.parametrize(
     ("cv", "n_folds"),
-    [(3, 3), (LeaveOneGroupOut(), 5), (GroupShuffleSplit(2, random_state=0), 2)],
-    ids=["number", "leave one out", "shuffle"],
+    [(3, 3), (LeaveOneGroupOut(), 5), (GroupShuffleSplit(2, random_state=0), 2), (None, 5)],
+    ids=["number", "leave one out", "shuffle", "default"],
 )
 @pytest.mark.parametrize("estimator", [SkinnyTreesClassifier, SkinnyTreesRegressor])
 def test_folds_of_a_fit_keep_groups_together(cv, n_folds, estimator, monkeypatch):
@@ -293,7 +296,7 @@ def test_folds_of_a_fit_keep_groups_together(cv, n_folds, estimator, monkeypatch
     X, groups = np.column_stack([X, groups % 5]), groups % 5
     model = estimator(3, cv=cv, **QUICK)
     seen = []
-    monkeypatch.setattr(model, "_fit_path", lambda rows, training, held_out, folds, rng: seen.extend(folds))
+    monkeypatch.setattr(model, "_fit_path", lambda splits, rng: seen.extend(splits.folds))
     model.fit(X, y, groups=groups)
     assert len(seen) == n_folds
     for pair in seen:

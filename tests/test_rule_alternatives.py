@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 
-from benchmarks.rule_alternatives import ALTERNATIVES, DEFAULT, Alternative, parsed_alternative, rule
+from benchmarks.rule_alternatives import ALTERNATIVES, DEFAULT, Alternative, blends, parsed_alternative, rule
 from benchmarks.rules import SharedWalk, measure, with_rules
 from skinnytrees import SkinnyTreesClassifier
 from skinnytrees.path.rules import DEFAULT_RULES
@@ -48,7 +48,7 @@ def test_estimator_with_other_rules_is_cloned_with_them():
 def test_fit_on_a_shared_walk_is_the_fit_on_its_own():
     X, y = load_wine(return_X_y=True)
     split = (X[::2], y[::2], X[1::2], y[1::2])
-    rules, walk = rule("final.large_blends", ("strong",))(DEFAULT_RULES), SharedWalk()
+    rules, walk = blends("light")(DEFAULT_RULES), SharedWalk()
     with walk.shared():
         default, shared = measure(split, 3, 0), measure(split, 3, 0, rules)
     assert walk.seconds_saved > 0

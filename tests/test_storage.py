@@ -224,3 +224,22 @@ def test_any_nesting_of_plain_values_comes_back(value):
     kind, state = storage.read(file)
     assert kind == "anything"
     assert_same_state(value, state["value"])
+
+
+def test_callable_scoring_comes_back_as_none_and_a_name_as_the_name():
+    X, y = load_diabetes(return_X_y=True)
+    X, y = X[:80], y[:80]
+
+    def mean_error(estimator, X, y):
+        return -np.abs(estimator.predict(X) - y).mean()
+
+    for scoring, expected in [(mean_error, None), ("r2", "r2")]:
+        model = SkinnyTreesRegressor(3, scoring=scoring, **FEW).fit(X, y)
+        file = io.BytesIO()
+        model.save(file)
+        file.seek(0)
+        again = load(file)
+        assert again.scoring == expected
+        assert model.scoring == scoring, "the fitted estimator keeps its own"
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        clone(again).fit(X, y)

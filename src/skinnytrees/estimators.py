@@ -160,8 +160,11 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
     def _folds(self, given: Rows, rows: Rows, rng: np.random.Generator) -> Folds:
         """The user's folds."""
         if isinstance(self.cv, Integral):
-            if rows.group is not None:
-                check_groups(rows.group, int(self.cv))
+            check_groups(rows.group, int(self.cv))
+            refuse_unless(
+                int(self.cv) <= len(rows.Y),
+                f"cv={self.cv} asks for more folds than there are rows ({len(rows.Y)}). Use a number up to {len(rows.Y)}.",
+            )
             return self._own_folds(rows, int(self.cv), rng)
         # Folds that are given as row numbers speak of the rows as they were given.
         splitter = check_cv(self.cv, given.Y[:, 0], classifier=is_classifier(self))
@@ -263,11 +266,14 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
 
         Notes
         -----
-        Everything is kept, the path included, but for ``callbacks`` and a random generator given as ``random_state``:
-        they come back as None. An object that is not of this library, such as a loss of your own, is refused.
+        Everything is kept, the path included, but for ``callbacks``, a callable given as ``scoring`` and a random generator
+        given as ``random_state``: they come back as None. An object that is not of this library, such as a loss of your own,
+        is refused.
         """
         check_is_fitted(self)
         state = {name: value for name, value in vars(self).items() if name != "callbacks"}
+        if callable(self.scoring):
+            state["scoring"] = None
         if not isinstance(self.random_state, Integral | None):
             state["random_state"] = None
         storage.write(file, type(self).__name__, state)
