@@ -276,14 +276,16 @@ def test_budget_that_cannot_be_met_is_refused_with_one_that_can(parameters, word
     [
         ([1, 2], "feature_costs has 2 entries, but X has 5 columns. Give one cost per column"),
         (np.ones((5, 1)), "feature_costs.*Give one cost per column"),
-        ([1, 2, 3, 4, -5], "feature_costs holds -5; costs must be positive numbers. Use always_select"),
-        ([1, 2, 3, 4, 0], "feature_costs holds 0; costs must be positive numbers. Use always_select"),
-        ([1, 2, 3, 4, np.nan], "feature_costs holds nan; costs must be positive"),
-        ([np.nan] * 5, "feature_costs holds nan; costs must be positive"),
+        (
+            [1, 2, 3, 4, -5],
+            "feature_costs holds -5; costs must not be negative or missing. Use 0 for what is free, and inf",
+        ),
+        ([1, 2, 3, 4, np.nan], "feature_costs holds nan; costs must not be negative or missing"),
+        ([np.nan] * 5, "feature_costs holds nan; costs must not be negative or missing"),
         ([np.inf] * 5, "infinite for every column, so none can be used. Give some a finite cost"),
         ({"water": 2.0}, r"feature_costs names the column 'water', which X does not have. Use one of \['alcohol'"),
         ({7: 2.0}, "feature_costs names the column 7, which X does not have"),
-        ({"ash": -1.0}, "feature_costs holds -1; costs must be positive"),
+        ({"ash": -1.0}, "feature_costs holds -1; costs must not be negative"),
         ({"ash": "dear"}, "could not convert string to float: 'dear'"),
     ],
 )

@@ -1,6 +1,7 @@
 """What users say about columns: which they mean, which belong together, what they cost and how much may be spent."""
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -47,9 +48,8 @@ class Groups:
     ) -> "Groups":
         """The groups that may be used at all, from the estimators' parameters."""
         groups = read_groups(feature_groups, n_features, names)
-        costs = np.ones(n_features) if feature_costs is None else read_costs(feature_costs, n_features, names)
+        price = read_prices(feature_costs, feature_groups, groups, n_features, names)
         always = find_columns([] if always_select is None else always_select, n_features, names, "always_select")
-        price = groups.combine(costs, np.add)
         always_selected = groups.combine(np.isin(np.arange(n_features), always), np.logical_or)
         usable = np.isfinite(price)
         refuse_unless(
@@ -90,19 +90,23 @@ class Groups:
         useful = affordable & (self.always_selected | self.combine(varies, np.logical_or))
         return self.take(np.flatnonzero(useful if useful.any() else affordable))
 
-    def total_price(self, feature_budget: Any, n_features: int, has_costs: bool) -> float:
-        """The user's budget as a total price; it is met always, so one that cannot be met is refused."""
+    def total_price(self, feature_budget: Any, n_features: int, feature_costs: Any) -> float:
+        """The user's budget as a total price; it is met always, so one that cannot be met is refused.
+
+        Without costs it counts columns, with ``feature_costs="groups"`` groups, as a number or a fraction of them.
+        """
         budget = feature_budget
         if budget is None:
             return float(self.price.sum())
-        if not has_costs:
+        if feature_costs is None or isinstance(feature_costs, str):
             whole = isinstance(budget, Integral)
+            n_all, what = (n_features, "columns") if feature_costs is None else (len(self), "groups")
             refuse_unless(
-                budget <= (n_features if whole else 1),
-                f"feature_budget={budget} asks for more columns than X has ({n_features}). Use a number up to {n_features}, or a "
+                budget <= (n_all if whole else 1),
+                f"feature_budget={budget} asks for more {what} than X has ({n_all}). Use a number up to {n_all}, or a "
                 "fraction such as 0.25.",
             )
-            budget = budget if whole else max(1, int(budget * n_features + 1e-9))
+            budget = budget if whole else max(1, int(budget * n_all + 1e-9))
         least = max(float(self.price.min()), float(self.price[self.always_selected].sum()))
         refuse_unless(
             budget >= least,
@@ -128,7 +132,7 @@ def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, para
     for item in given:
         k = known.get(item, item) if not isinstance(item, int) else item
         if not isinstance(k, int) or not -n_features <= k < n_features:
-            hint = f"one of {list(known)[:8]}" if known else f"a number from 0 to {n_features - 1}"
+            hint = _nearest(item, known) if known else f"a number from 0 to {n_features - 1}"
             raise ValueError(f"{parameter} names the column {item!r}, which X does not have. Use {hint}.")
         found.append(k % n_features)
     return np.array(sorted(set(found)), dtype=np.intp)
@@ -164,10 +168,67 @@ def read_groups(feature_groups: Any, n_features: int, names: NDArray[Any] | None
     return Groups.of(sorted([*groups, *alone], key=lambda group: int(group[0])))
 
 
-def read_costs(feature_costs: Any, n_features: int, names: NDArray[Any] | None) -> NDArray[np.float64]:
-    """Cost of each column, from an array, a mapping or a Series; columns that a mapping leaves out cost 1."""
+def read_prices(
+    feature_costs: Any, feature_groups: Any, groups: Groups, n_features: int, names: NDArray[Any] | None
+) -> NDArray[np.float64]:
+    """Price of each group: 1 with "groups", its own where a mapping names it, else the sum of its columns' costs."""
+    if feature_costs is None:
+        return groups.n_features.astype(float)
+    if isinstance(feature_costs, str):
+        return np.ones(len(groups))
     if hasattr(feature_costs, "to_dict") and names is not None:
         feature_costs = feature_costs.to_dict()
+    if not isinstance(feature_costs, Mapping) or not isinstance(feature_groups, Mapping):
+        return groups.combine(read_costs(feature_costs, n_features, names), np.add)
+    of_columns, of_groups = _split_by_name(feature_costs, feature_groups, n_features, names)
+    price = groups.combine(read_costs(of_columns, n_features, names), np.add)
+    group_of = np.empty(n_features, dtype=np.intp)
+    group_of[groups.features] = np.repeat(np.arange(len(groups)), groups.n_features)
+    priced = set(find_columns(list(of_columns), n_features, names, "feature_costs").tolist())
+    for name, cost in of_groups.items():
+        columns = find_columns(feature_groups[name], n_features, names, "feature_groups")
+        for k in priced.intersection(columns.tolist()):
+            raise ValueError(
+                f"feature_costs prices the group {name!r} and its column {k if names is None else names[k]!r}, too. Price the "
+                "group as a whole, or its columns."
+            )
+        price[group_of[columns[0]]] = cost
+    _check_costs(price)
+    return price
+
+
+def _split_by_name(
+    feature_costs: Mapping[Any, Any], feature_groups: Mapping[Any, Any], n_features: int, names: NDArray[Any] | None
+) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """The costs of columns and those of groups; a name that may mean either is refused, as is one that means neither."""
+    columns = set(range(-n_features, n_features)) | (set() if names is None else set(names))
+    of_columns: dict[Any, Any] = {}
+    of_groups: dict[Any, Any] = {}
+    for name, cost in feature_costs.items():
+        is_column, is_group = name in columns, name in feature_groups
+        if not is_column and not is_group and not isinstance(name, Integral):
+            known = [*feature_groups, *([] if names is None else names)]
+            raise ValueError(
+                f"feature_costs names {name!r}, which is neither a column of X nor a group of feature_groups. Use "
+                f"{_nearest(name, known)}."
+            )
+        if is_column and is_group:
+            raise ValueError(
+                f"feature_costs names {name!r}, which is both a column of X and a group of feature_groups. Give the group "
+                "another name."
+            )
+        (of_groups if is_group else of_columns)[name] = cost
+    return of_columns, of_groups
+
+
+def _nearest(name: Any, known: Collection[Any]) -> str:
+    """The known names that look most like this one, or the first ones where none does."""
+    nearest = difflib.get_close_matches(str(name), [str(one) for one in known], n=3)
+    return f"one of {nearest or list(known)[:8]}"
+
+
+def read_costs(feature_costs: Any, n_features: int, names: NDArray[Any] | None) -> NDArray[np.float64]:
+    """Cost of each column, from an array or a mapping; columns that a mapping leaves out cost 1."""
     if isinstance(feature_costs, Mapping):
         costs = np.ones(n_features)
         for column, cost in feature_costs.items():
@@ -178,12 +239,16 @@ def read_costs(feature_costs: Any, n_features: int, names: NDArray[Any] | None) 
         raise ValueError(
             f"feature_costs has {costs.size} entries, but X has {n_features} columns. Give one cost per column."
         )
-    if not np.all(costs > 0):
-        worst = costs[~(costs > 0)][0]
+    _check_costs(costs)
+    return costs
+
+
+def _check_costs(costs: NDArray[np.float64]) -> None:
+    if not np.all(costs >= 0):
+        worst = costs[~(costs >= 0)][0]
         raise ValueError(
-            f"feature_costs holds {worst:g}; costs must be positive numbers. Use always_select for columns that are "
-            "free, and infinity for columns never to be used."
+            f"feature_costs holds {worst:g}; costs must not be negative or missing. Use 0 for what is free, and infinity for "
+            "what must never be used."
         )
     if not np.isfinite(costs).any():
         raise ValueError("feature_costs is infinite for every column, so none can be used. Give some a finite cost.")
-    return costs

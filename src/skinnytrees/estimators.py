@@ -85,7 +85,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
 
     def _fit_path(self, splits: Splits, rng: np.random.Generator) -> None:
         groups = self._column_groups()
-        budget = groups.total_price(self.feature_budget, self.n_features_in_, self.feature_costs is not None)
+        budget = groups.total_price(self.feature_budget, self.n_features_in_, self.feature_costs)
         useful = groups.worth_trying(budget, varying_features(splits.training.X))
         problem = self._problem(splits.training, useful)
         with path_progress(self.verbose) as show:
@@ -303,8 +303,8 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
     Parameters
     ----------
     feature_budget : int, float or None, default=None
-        At most this many features (int) or this share of them (float up to 1); with ``feature_costs``, at most this total
-        cost. Always met. None allows all features.
+        At most this many features (int) or this fraction of them (float up to 1); with ``feature_costs="groups"``, so many
+        groups; with other ``feature_costs``, at most this total cost. Always met. None allows all features.
     size_rule : {"best", "one_se", "full"}, default="best"
         Which size within the budget to take: the largest that is as good as the best, up to the noise of the held-out
         rows (where that is in doubt, the one that ranks them better); the smallest within one standard error of the best;
@@ -333,8 +333,10 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
         With a penalty object: the paper's plain steps, or Adam (for ``penalty=None`` only).
     schedule : {"constant", "one_cycle"}, Constant or OneCycle, default="constant"
         Course of the learning rate, with a penalty object or None.
-    feature_costs : array, mapping or Series, default=None
-        Cost of each feature; infinity means never. Columns that a mapping leaves out cost 1.
+    feature_costs : array, mapping, Series or "groups", default=None
+        Cost of each feature; 0 is free, infinity means never. Columns that a mapping leaves out cost 1. Where
+        ``feature_groups`` is a mapping, too, the name of a group stands for its total cost. With "groups" every group costs 1,
+        however many features it has. A feature that costs little or nothing must contribute to be selected, like any other.
     feature_groups : list of lists, mapping or one label per column, default=None
         Features that enter and leave together; a feature in no group is its own.
     always_select : list of names or numbers, default=None
@@ -553,7 +555,8 @@ class SkinnyTreesRegressor(RegressorMixin, _SkinnyTrees):
     Parameters
     ----------
     feature_budget : int, float or None, default=None
-        At most this many features, or this share of them.
+        At most this many features, or this fraction of them; with ``feature_costs="groups"``, of groups; with other
+        ``feature_costs``, at most this total cost.
     loss : {"squared_error", "huber", "quantile", "poisson"} or object, default="squared_error"
         What training minimises: a name, an object of ``skinnytrees.losses`` such as ``Quantile(level=0.9)``, or any object
         with ``value(y, raw)`` (one number a row) and ``gradient(y, raw)``.

@@ -142,9 +142,9 @@ def fit_path(problem: Problem, splits: Splits, settings: PathSettings, rng: np.r
         walk.go(rng)
         evidence = _evidence(walk, folds)
         judge = problem.judge(settings.scorer)
-        chooser = SizeChooser(walk.inputs.groups, judge, settings.rules.sizes, settings.budget, settings.size_rule)
-        candidates = chooser.candidates(walk.branches, evidence)
-        candidate, model, final = _finish(problem, splits, settings, walk, folds, candidates, prepared, rng)
+        chooser = SizeChooser(walk.inputs.groups, judge, settings.rules, settings.budget, settings.size_rule)
+        candidate = chooser.choose(walk.branches, evidence)
+        model, final = _finish(problem, splits, settings, walk, folds, candidate, prepared, rng)
     path = _as_path(problem, prepared, judge, candidate, model)
     _warn_if_nothing_learned(judge, final.evidence)
     return PathFit(model, path, candidate.branch.reports)
@@ -236,36 +236,35 @@ def _evidence(walk: Walk, folds: Sequence[Sequence[FoldBranch]]) -> list[Evidenc
 
 def _finish(
     problem: Problem, splits: Splits, settings: PathSettings, walk: Walk, folds: Sequence[Sequence[FoldBranch]],
-    candidates: Sequence[Candidate], prepared: Prepared, rng: np.random.Generator,
-) -> tuple[Candidate, SoftTrees, FinalChoice]:  # fmt: skip
-    """The best final ensemble; after Ctrl-C, what there is."""
+    candidate: Candidate, prepared: Prepared, rng: np.random.Generator,
+) -> tuple[SoftTrees, FinalChoice]:  # fmt: skip
+    """The final ensemble; after Ctrl-C, what there is."""
     interruption = "The final ensemble was interrupted; the model is the path's own at the chosen size."
-    of_path = candidates[0].branch.points[candidates[0].chosen_index]
-    model = _as_model(problem, prepared.encoder.select(of_path.groups), of_path.trees)
+    support = candidate.support
+    model = _as_model(problem, prepared.encoder.select(support), candidate.branch.points[candidate.chosen_index].trees)
     if walk.interrupted:
-        return candidates[0], model, FinalChoice(())
+        return model, FinalChoice(())
     try:
-        choices = [_choose_final(problem, splits, settings, walk, folds, one, rng) for one in candidates]
+        final = _choose_final(problem, splits, settings, walk, folds, candidate, rng)
+        if splits.held_out is not None:
+            encoder = problem.prepare_support(splits.training, support).encoder
+            model = _as_model(problem, encoder, final.ensembles[0], final.factor)
     except KeyboardInterrupt:
         warnings.warn(interruption, stacklevel=7)
-        return candidates[0], model, FinalChoice(())
-    best = min(range(len(candidates)), key=lambda i: choices[i].badness)
-    candidate, choice = candidates[best], choices[best]
+        return model, FinalChoice(())
     if splits.held_out is not None:
-        made = problem.prepare_support(splits.training, candidate.support)
-        model = _as_model(problem, made.encoder, choice.ensembles[0], choice.factor)
         if not settings.refit:
-            return candidate, model, choice
+            return model, final
         interruption = "The refit was interrupted; the model has not seen the held-out rows."
     try:
-        again = problem.prepare_support(splits.everything, candidate.support)
-        trees = problem.trainer.start_blend(again.data, choice.blend, rng)
-        model = _as_model(problem, again.encoder, trees, choice.factor)
+        again = problem.prepare_support(splits.everything, support)
+        trees = problem.trainer.start_blend(again.data, final.blend, rng)
+        model = _as_model(problem, again.encoder, trees, final.factor)
     except KeyboardInterrupt:
         warnings.warn(interruption, stacklevel=7)
         if splits.held_out is None:
-            return candidates[0], model, FinalChoice(())
-    return candidate, model, choice
+            return model, FinalChoice(())
+    return model, final
 
 
 def _choose_final(
@@ -273,22 +272,24 @@ def _choose_final(
     candidate: Candidate, rng: np.random.Generator,
 ) -> FinalChoice:  # fmt: skip
     """How the final ensemble at a candidate's support is made, by what its like do on rows that they have not seen."""
+    pairs = []
     if splits.held_out is not None:
-        prepared = problem.prepare_support(splits.training, candidate.support)
-        pairs = [Fold(prepared.data, _copied(prepared.also(splits.held_out)))]
+        pairs = [(splits.training, splits.held_out, candidate.support)]
     elif folds:
-        pairs = []
-        for fold in folds[candidate.branch_index]:
-            support = fold.supports[candidate.chosen_index] if candidate.is_of_path else candidate.support
-            prepared = problem.prepare_support(fold.kept, support)
-            pairs.append(Fold(prepared.data, _copied(prepared.also(fold.held))))
-    else:
-        pairs = []
+        pairs = [
+            (fold.kept, fold.held, fold.supports[candidate.chosen_index]) for fold in folds[candidate.branch_index]
+        ]
+    tables = [_as_fold(problem, *pair) for pair in pairs]
     rules, n_rows = settings.rules.final, len(splits.training.Y)
     n_columns = len(walk.inputs.groups.columns(candidate.support))
     blends = blends_to_try(rules, walk.inputs.recipes, n_rows, n_columns)
     noise = rules.noise_on_few_rows if n_rows < rules.few_rows_below else 0.0
-    return choose_final(pairs, blends, problem.judge(settings.scorer), noise, rng)
+    return choose_final(tables, blends, problem.judge(settings.scorer), noise, rng)
+
+
+def _as_fold(problem: Problem, kept: Rows, held: Rows, support: NDArray[np.intp]) -> Fold:
+    prepared = problem.prepare_support(kept, support)
+    return Fold(prepared.data, _copied(prepared.also(held)))
 
 
 def _warn_if_nothing_learned(judge: Judge, evidence: Evidence | None) -> None:
@@ -306,15 +307,9 @@ def _warn_if_nothing_learned(judge: Judge, evidence: Evidence | None) -> None:
 
 
 def _as_path(problem: Problem, prepared: Prepared, judge: Judge, candidate: Candidate, model: SoftTrees) -> FeaturePath:
-    """The walk as users see it, with the final support in its place where it is not the walk's own."""
-    groups, i = problem.groups, candidate.chosen_index
-    points, evidence = list(candidate.branch.points), candidate.evidence
-    score, error = np.full((2, len(points)), np.nan)
-    if evidence is not None:
-        score, error = judge.scores(evidence)
-    models = [_as_model(problem, prepared.encoder.select(point.groups), point.trees) for point in points]
-    if not candidate.is_of_path:
-        points[i], models[i] = points[i]._replace(groups=candidate.support), model
+    """The walk as users see it."""
+    groups, points, evidence = problem.groups, candidate.branch.points, candidate.evidence
+    score, error = np.full((2, len(points)), np.nan) if evidence is None else judge.scores(evidence)
     supports = [np.sort(groups.take(point.groups).features) for point in points]
     return FeaturePath(
         n_features=np.array([len(support) for support in supports]),
@@ -323,8 +318,8 @@ def _as_path(problem: Problem, prepared: Prepared, judge: Judge, candidate: Cand
         train_loss=np.array([point.train_loss for point in points]),
         cost=np.array([groups.price[point.groups].sum() for point in points]),
         supports=supports,
-        models=models,
-        chosen=i,
+        models=[_as_model(problem, prepared.encoder.select(point.groups), point.trees) for point in points],
+        chosen=candidate.chosen_index,
         final=model,
     ).without_repeats()
 

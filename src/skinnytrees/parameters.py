@@ -27,7 +27,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "penalty": [StrOptions({"path"}), HasMethods("thresholds"), None],
     "optimizer": [StrOptions(set(OPTIMIZERS)), HasMethods("begin")],
     "schedule": [StrOptions(set(SCHEDULES)), HasMethods("rates")],
-    "feature_costs": ["array-like", Mapping, None],
+    "feature_costs": ["array-like", Mapping, StrOptions({"groups"}), None],
     "feature_groups": ["array-like", Mapping, None],
     "always_select": ["array-like", None],
     "categorical_features": ["array-like", StrOptions({"from_dtype"})],

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skinnytrees import SkinnyTreesRegressor, fitting
-from skinnytrees.path.points import falling_budgets, keep_worthiest
-from skinnytrees.path.rules import SizeRules
+from skinnytrees import SkinnyTreesRegressor
+from skinnytrees.path.rules import PriceRules, SizeRules
+from skinnytrees.path.targets import Target, falling_targets, keep_worthiest, price_powers
 
 from .helpers import BOTH_PHASES, QUICK, make_groups, random_problem, with_rules
 
@@ -125,10 +125,40 @@ def test_costs_and_groups_by_name_are_those_by_number():
         np.testing.assert_array_equal(model.path_.cost, models[0].path_.cost)
 
 
-def test_cheapest_groups_first_when_all_are_worth_the_same():
-    price = [5, 1, 3, 1, 2]
-    assert keep_worthiest(np.zeros(5), make_groups(price), 5).tolist() == [1, 3, 4]
-    assert keep_worthiest(np.zeros(5), make_groups(price, always_selected=[2]), 5).tolist() == [1, 2, 3]
+@pytest.mark.parametrize(
+    ("target", "kept"),
+    [
+        (Target(1, 4.0, power=0.0), [0]),
+        (Target(1, 7.5, power=0.0), [0, 2]),  # 0.5 is left, and no cheap group comes in for it
+        (Target(3, 7.5, power=0.0), [0, 1, 2]),  # enough for one stage, though over the budget
+        (Target(1, 5.5, power=1.0), [1, 2, 3]),  # for its price, group 0 is worth more than group 3, but does not fit
+        (Target(1, 3.0, power=1.0), [1, 3]),
+        (Target(2, 18.0, power=1.0), [0, 2]),  # within the budget the price does not count
+    ],
+)
+def test_worthiest_groups_are_kept_and_the_price_counts_until_the_budget_is_met(target, kept):
+    price, worth = [4, 1, 3, 1, 9], np.array([8, 4, 7, 1.5, 0])
+    assert keep_worthiest(worth, make_groups(price), target).tolist() == kept
+
+
+def test_what_is_always_selected_is_kept_first():
+    groups = make_groups([5, 1, 3, 1, 2], always_selected=[2])
+    assert keep_worthiest(np.zeros(5), groups, Target(1, 5.0, power=1.0)).tolist() == [1, 2, 3]
+    assert keep_worthiest(np.arange(5.0)[::-1], groups, Target(1, 5.0)).tolist() == [2]
+
+
+def test_free_groups_stay_until_the_budget_is_met_and_go_by_worth_from_there():
+    groups = make_groups([0, 1, 0, 1])
+    worth = np.array([0.0, 3, 2, 4])
+    assert keep_worthiest(worth, groups, Target(1, 1.0, power=1.0)).tolist() == [0, 2, 3]
+    assert keep_worthiest(worth, groups, Target(2, 2.0, power=1.0)).tolist() == [1, 3]
+
+
+def test_prices_are_tried_in_several_powers_only_where_they_matter():
+    rules = PriceRules(powers=(0.0, 0.5, 1.0))
+    assert price_powers(make_groups([1, 2]), 2.0, rules) == (0.0, 0.5, 1.0)
+    assert price_powers(make_groups([1, 2]), 3.0, rules) == (0.0,)
+    assert price_powers(make_groups([2, 2]), 2.0, rules) == (0.0,)
 
 
 def cheap_signal(seed):
@@ -160,67 +190,51 @@ def test_many_cheap_features_are_not_missed(rules, dear_first):
     assert model.score(X[held], y[held]) > baseline.score(X[held][:, cheap], y[held]) - 0.01
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_path_and_model_agree_also_when_the_cheapest_columns_win(seed):
-    """The final ensemble is tried on the cheapest columns, too, which need not be a point of the path."""
-    X, y, costs = cheap_signal(seed)
-    X, costs = X[:100, ::-1], costs[::-1]
-    model = SkinnyTreesRegressor(6, feature_costs=costs, random_state=0).fit(X, y[:100])
-    for n in range(1, 8):
-        assert model.at(n).n_features_selected_ <= n
-    np.testing.assert_array_equal(model.path_.supports[model.path_.chosen], model.get_support(indices=True))
-
-
-@pytest.mark.parametrize("evidence", [{"cv": 3}, {"validation_fraction": 0.3}], ids=["folds", "fraction"])
-@pytest.mark.parametrize("refit", [True, False])
-def test_path_and_model_agree_where_the_cheapest_columns_are_found_to_be_better(evidence, refit, monkeypatch):
-    X, _ = random_problem(0, 4, n_rows=60)
-    choose = fitting._choose_final
-
-    def cheapest_is_better(problem, splits, settings, walk, folds, candidate, rng):
-        choice = choose(problem, splits, settings, walk, folds, candidate, rng)
-        return choice if candidate.is_of_path else choice._replace(badness=-1.0)
-
-    monkeypatch.setattr(fitting, "_choose_final", cheapest_is_better)
-    model = SkinnyTreesRegressor(4, feature_costs=[1, 1, 2, 2], refit=refit, **evidence, **QUICK)
-    model.fit(X, 3 * X[:, 2] + 3 * X[:, 3])
-    assert model.get_support(indices=True).tolist() == [0, 1, 2]
-    np.testing.assert_array_equal(model.path_.supports[model.path_.chosen], [0, 1, 2])
-    assert np.isfinite(model.path_.val_score).all()
-
-
-# ------------------------------------------------------------------------------------------------ budgets to visit
+# ------------------------------------------------------------------------------------------------ sizes to visit
 
 
 @given(
-    st.lists(st.integers(1, 4), min_size=1, max_size=60),
+    st.lists(st.sampled_from([0, 0.37, 1, 2, 1000]), min_size=1, max_size=60),
     st.lists(st.integers(0, 59), max_size=3),
     st.floats(0, 1),
-    st.sampled_from([1.0, 0.37]),
 )
-def test_budgets_fall_from_the_total_over_the_wanted_one_to_the_least(price, always_selected, where, unit):
-    price = unit * np.array(price)
+def test_sizes_fall_from_all_groups_to_the_least_possible_number(price, always_selected, where):
     groups = make_groups(price, always_selected)
-    least = max(price.min(), price[groups.always_selected].sum())
-    wanted = least + where * (price.sum() - least)
-    budgets = falling_budgets(groups, wanted, SizeRules())
-    assert np.all(np.diff(budgets) < 0)
-    assert budgets[0] == pytest.approx(price.sum())
-    assert budgets[-1] == pytest.approx(least)
-    assert np.isclose(budgets, wanted).any()
+    targets = falling_targets(groups, where * groups.price.sum(), SizeRules(), power=0.5)
+    sizes = [target.n_groups for target in targets]
+    assert sizes == sorted(set(sizes), reverse=True)
+    assert sizes[0] == len(price)
+    assert sizes[-1] == max(1, groups.always_selected.sum())
+    assert {(target.budget, target.power) for target in targets} == {(where * groups.price.sum(), 0.5)}
+
+
+@pytest.mark.parametrize("price", [1.0, 0.1, 3.0])
+@pytest.mark.parametrize("n_wanted", [1, 3, 21, 40, 99])
+def test_number_of_groups_that_the_budget_allows_is_visited_where_all_cost_the_same(price, n_wanted):
+    targets = falling_targets(make_groups(np.full(100, price)), n_wanted * price, SizeRules())
+    assert n_wanted in [target.n_groups for target in targets]
+
+
+def test_equal_costs_of_any_amount_are_costs_of_one():
+    X, y = random_problem(3, 8)
+    one = SkinnyTreesRegressor(4, **QUICK).fit(X, y)
+    for cost in (2, 0.1):
+        other = SkinnyTreesRegressor(4 * cost, feature_costs=np.full(8, cost), **QUICK).fit(X, y)
+        np.testing.assert_array_equal(other.model_.trees.flat, one.model_.trees.flat)
 
 
 @pytest.mark.parametrize("n_groups", [1, 5, 16, 17, 100, 5000])
 def test_every_size_is_visited_at_the_end_and_few_at_the_start(n_groups):
-    budgets = falling_budgets(make_groups(np.ones(n_groups)), min(40, n_groups), SizeRules())
-    assert set(range(1, min(16, n_groups) + 1)) <= set(budgets)
-    assert min(40, n_groups) in budgets
-    assert len(budgets) <= 40
-    ratios = budgets[1:] / budgets[:-1]
-    assert (ratios[budgets[1:] >= 16] > 0.7).all()
+    targets = falling_targets(make_groups(np.ones(n_groups)), min(40, n_groups), SizeRules())
+    sizes = np.array([target.n_groups for target in targets])
+    assert set(range(1, min(16, n_groups) + 1)) <= set(sizes)
+    assert min(40, n_groups) in sizes
+    assert len(sizes) <= 40
+    ratios = sizes[1:] / sizes[:-1]
+    assert (ratios[sizes[1:] >= 16] > 0.7).all()
 
 
 def test_rules_say_which_sizes_are_visited():
     groups = make_groups(np.ones(1000))
-    coarse = falling_budgets(groups, 1, SizeRules(ratio=0.5, every_size_below=4))
-    assert coarse.tolist() == [1000, 500, 250, 125, 62, 31, 15, 7, 4, 3, 2, 1]
+    coarse = falling_targets(groups, 1, SizeRules(ratio=0.5, every_size_below=4))
+    assert [target.n_groups for target in coarse] == [1000, 500, 250, 125, 62, 31, 15, 7, 4, 3, 2, 1]

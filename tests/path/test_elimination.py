@@ -13,6 +13,7 @@ from skinnytrees.losses import Multinomial, SquaredError
 from skinnytrees.optimizers import Adam, Constant
 from skinnytrees.path.elimination import Elimination, eliminate
 from skinnytrees.path.rules import EliminationRules, Recipe
+from skinnytrees.path.targets import Target
 
 from .helpers import make_groups, make_trainer
 
@@ -142,7 +143,7 @@ def test_of_two_equal_columns_one_goes_first_and_at_no_cost(twins):
     others = np.delete(costs, twins)
     assert np.abs(costs[list(twins)]).max() < 0.02 * others.min()
     assert plain_costs[list(twins)].min() > 0.2 * others.min(), "without filling in, either looks dear"
-    kept, _ = eliminate(trees, data, make_groups(np.ones(5)), 4, functions, RULES, fill_in=True)
+    kept, _ = eliminate(trees, data, make_groups(np.ones(5)), Target(4, 4.0), functions, RULES, fill_in=True)
     assert len(kept) == 4
     assert len(set(twins) & set(kept)) == 1
     loss = summed_loss(trees, data, SquaredError(), data.X)
@@ -150,33 +151,47 @@ def test_of_two_equal_columns_one_goes_first_and_at_no_cost(twins):
 
 
 @pytest.mark.parametrize("fill_in", [True, False])
-def test_first_to_go_is_the_group_that_costs_least_for_its_price(fill_in):
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_first_to_go_is_the_group_that_costs_least_for_its_price(fill_in, power):
     price = np.array([1.0, 2, 5, 1, 3])
     for seed in range(5):
         trees, data, functions = elimination_case(SquaredError(), 1, seed=seed)
         state = Elimination(trees.copy(), data, single_columns(5), functions, RULES, fill_in)
-        rate = np.array([state.cost(g) for g in range(5)]) / price
-        kept, _ = eliminate(trees, data, make_groups(price), price.sum() - 0.5, functions, RULES, fill_in)
+        rate = np.array([state.cost(g) for g in range(5)]) / price**power
+        kept, _ = eliminate(
+            trees, data, make_groups(price), Target(1, price.sum() - 0.5, power), functions, RULES, fill_in
+        )
         assert np.setdiff1d(np.arange(5), kept).tolist() == [rate.argmin()]
 
 
 @pytest.mark.parametrize("fill_in", [True, False])
-@pytest.mark.parametrize("budget", [5, 4, 2, 1])
+@pytest.mark.parametrize("budget", [4, 2, 1])
 def test_elimination_stops_at_the_budget_and_spares_what_is_always_selected(fill_in, budget):
     trees, data, functions = elimination_case(SquaredError(), 1)
     trees.W[1] *= 1e-3
     groups = make_groups(np.ones(5), always_selected=[1])
-    kept, _ = eliminate(trees, data, groups, budget, functions, RULES, fill_in)
+    kept, _ = eliminate(trees, data, groups, Target(1, budget), functions, RULES, fill_in)
     assert len(kept) == budget
     assert 1 in kept
     assert kept.tolist() == np.flatnonzero(trees.W.any(axis=1)).tolist()
 
 
 @pytest.mark.parametrize("fill_in", [True, False])
+@pytest.mark.parametrize(("budget", "n_left"), [(0.0, 4), (1.0, 4), (2.0, 2)])
+def test_stage_ends_where_the_budget_is_reached_and_within_it_at_the_number_of_groups(fill_in, budget, n_left):
+    """Four free groups and one that costs 2: once that is gone, nothing more has to go."""
+    trees, data, functions = trained_case()
+    target = Target(2, budget, power=1.0)
+    kept, _ = eliminate(trees, data, make_groups([0, 0, 2, 0, 0]), target, functions, RULES, fill_in)
+    assert len(kept) == n_left
+    assert budget == 2 or kept.tolist() == [0, 1, 3, 4]
+
+
+@pytest.mark.parametrize("fill_in", [True, False])
 def test_constant_column_costs_nothing_and_goes_first(fill_in):
     trees, data, functions = trained_case(constant=2)
     assert Elimination(trees, data, single_columns(5), functions, RULES, fill_in).cost(2) == pytest.approx(0, abs=1e-3)
-    kept, _ = eliminate(trees, data, make_groups(np.ones(5)), 4, functions, RULES, fill_in)
+    kept, _ = eliminate(trees, data, make_groups(np.ones(5)), Target(4, 4.0), functions, RULES, fill_in)
     assert kept.tolist() == [0, 1, 3, 4]
 
 
@@ -188,7 +203,9 @@ def test_old_costs_spare_measurements_and_change_nothing(fill_in, error, monkeyp
         measured = []
         cost = Elimination.cost
         monkeypatch.setattr(Elimination, "cost", lambda state, g: measured.append(g) or cost(state, g))
-        kept, costs = eliminate(trees, data, make_groups(np.ones(5)), 4, functions, RULES, fill_in, old_costs)
+        kept, costs = eliminate(
+            trees, data, make_groups(np.ones(5)), Target(4, 4.0), functions, RULES, fill_in, old_costs
+        )
         monkeypatch.undo()
         assert len(costs) == len(kept) == 4
         return set(range(5)) - set(kept), measured

@@ -11,9 +11,9 @@ from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.kernels.state import Data, start_trees
 from skinnytrees.losses import SquaredError
 from skinnytrees.optimizers import SGD, Constant, FixedSupportSGD
-from skinnytrees.path.points import falling_budgets
 from skinnytrees.path.rules import DEFAULT_RULES, Recipe, SizeRules, replace_rule
 from skinnytrees.path.screening import screen
+from skinnytrees.path.targets import falling_targets
 
 from .helpers import make_groups, make_inputs, make_trainer, random_problem
 
@@ -26,14 +26,14 @@ def test_screening_finds_the_columns_that_carry_the_signal():
     assert {7, 500, 901} <= set(model.get_support(indices=True))
 
 
-def test_screening_gives_one_point_per_budget_and_keeps_what_is_always_selected():
+def test_screening_gives_one_point_per_size_and_keeps_what_is_always_selected():
     rng = np.random.default_rng(0)
     data = random_data(SquaredError(), 60, 20, 1, rng, np.float32)
     data = data._replace(Y=data.X[:, :1].copy())
     groups = make_groups(np.ones(20), always_selected=[13])
-    budgets = falling_budgets(groups, 4, SizeRules())
-    points = list(screen(make_inputs(data, groups), budgets, rng))
-    assert [len(point.groups) for point in points] == budgets.tolist()
+    targets = falling_targets(groups, 4, SizeRules())
+    points = list(screen(make_inputs(data, groups), targets, rng))
+    assert [len(point.groups) for point in points] == [target.n_groups for target in targets]
     for point in points:
         assert 13 in point.groups
         assert len(point.groups) == 1 or 0 in point.groups
@@ -75,7 +75,7 @@ def test_screening_stops_where_pruning_takes_over():
     data = random_data(SquaredError(), 60, 40, 1, rng, np.float32)
     rules = replace_rule(replace_rule(DEFAULT_RULES, "pruning.needs_rows", 60), "pruning.starts_at", 10)
     inputs = make_inputs(data, rules=rules)
-    sizes = [len(point.groups) for point in screen(inputs, falling_budgets(inputs.groups, 4, rules.sizes), rng)]
+    sizes = [len(point.groups) for point in screen(inputs, falling_targets(inputs.groups, 4, rules.sizes), rng)]
     assert sizes[0] == 40
     assert sizes[-1] == 11
 
@@ -87,8 +87,8 @@ def test_swaps_bring_back_what_screening_has_lost():
 
     def supports(rules):
         inputs = make_inputs(data, rules=rules)
-        budgets = falling_budgets(inputs.groups, 4, rules.sizes)
-        return [set(point.groups) for point in screen(inputs, budgets, np.random.default_rng(1))]
+        targets = falling_targets(inputs.groups, 4, rules.sizes)
+        return [set(point.groups) for point in screen(inputs, targets, np.random.default_rng(1))]
 
     without = supports(replace_rule(DEFAULT_RULES, "swaps.groups_per_row", 0.0))
     assert all(small <= large for large, small in pairwise(without))

@@ -24,6 +24,7 @@ from skinnytrees.kernels.epoch import evaluate_scores
 from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace
 from skinnytrees.losses import fill_loss
 from skinnytrees.path.rules import EliminationRules
+from skinnytrees.path.targets import Target, worth_for_price
 
 # Rows whose loss is evaluated at once.
 _PIECE = 64
@@ -109,10 +110,10 @@ def _precision(centred: NDArray[np.float32], ridge: float) -> NDArray[np.float64
 
 
 def eliminate(
-    trees: Trees, data: Data, groups: Groups, budget: float, functions: Functions, rules: EliminationRules, fill_in: bool,
+    trees: Trees, data: Data, groups: Groups, target: Target, functions: Functions, rules: EliminationRules, fill_in: bool,
     old_costs: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:  # fmt: skip
-    """Remove groups from ``trees`` in place, always the one that costs least for its price, until the rest fits the budget.
+    """Remove groups from ``trees`` in place, always the one that costs least for its price, until the target is met.
 
     Costs mostly rise as groups go, so an old cost is taken for a lower bound, and only groups that look cheapest are
     measured again. Costs from before the last training, ``old_costs``, give bounds to begin with.
@@ -123,20 +124,24 @@ def eliminate(
         Groups that are left, and what each would have cost when that was measured last.
     """
     state, price = Elimination(trees, data, groups.column_offsets, functions, rules, fill_in), groups.price
-    kept, spent, n_removed = set(range(len(price))), price.sum(), 0
+    kept, n_removed, power = np.ones(len(price), dtype=bool), 0, target.power_at(price.sum())
     costs = np.full(len(price), -np.inf) if old_costs is None else old_costs - rules.slack * np.abs(old_costs)
+    starts_within = not target.exceeded_by(price.sum())
     never = -1
-    heap = [(costs[g] / price[g], g, never) for g in np.flatnonzero(~groups.always_selected).tolist()]
+
+    def entry(g: int, measured: int) -> tuple[float, int, int]:
+        return float(worth_for_price(costs[g], price[g], power)), g, measured
+
+    heap = [entry(g, never) for g in np.flatnonzero(~groups.always_selected).tolist()]
     heapq.heapify(heap)
-    while spent > budget * (1 + 1e-12) and heap and len(kept) > 1:
+    while heap and kept.sum() > max(target.n_groups, 1) and (starts_within or target.exceeded_by(price[kept].sum())):
         _, g, measured = heapq.heappop(heap)
         if measured < n_removed:
             costs[g] = state.cost(g)
-            heapq.heappush(heap, (costs[g] / price[g], g, n_removed))
+            heapq.heappush(heap, entry(g, n_removed))
             continue
         state.remove(g, costs[g])
-        kept.discard(g)
-        spent -= price[g]
+        kept[g] = False
         n_removed += 1
-    left = np.array(sorted(kept), dtype=np.intp)
+    left = np.flatnonzero(kept)
     return left, costs[left]

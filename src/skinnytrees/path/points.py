@@ -1,4 +1,4 @@
-"""What every phase of the path works on, the points that it gives, and which groups fit a budget."""
+"""What every phase of the path works on, and the points that it gives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ from scipy import sparse
 
 from skinnytrees.columns import Groups
 from skinnytrees.kernels.state import Data, Trees
-from skinnytrees.path.rules import PathRecipes, PathRules, SizeRules
+from skinnytrees.path.rules import PathRecipes, PathRules
+from skinnytrees.path.targets import Target, keep_worthiest
 from skinnytrees.path.trainer import Trainer
 from skinnytrees.table_views import PickedRows
 from skinnytrees.training import EpochReport
@@ -48,7 +49,7 @@ class PathPoint(NamedTuple):
 
     def is_within(self, budget: float, groups: Groups) -> bool:
         """Whether its groups cost no more than this."""
-        return bool(groups.price[self.groups].sum() <= budget * (1 + 1e-9))
+        return not Target(1, budget).exceeded_by(groups.price[self.groups].sum())
 
 
 class Branch(NamedTuple):
@@ -66,7 +67,7 @@ class Branch(NamedTuple):
     def best_of(cls, starts: Sequence["Branch"]) -> "Branch":
         """Of several starts, at every size the one of least training loss: few held-out rows cannot tell them apart."""
         losses = np.array([[point.train_loss for point in one.points] for one in starts])
-        best = [starts[k] for k in losses.argmin(axis=0)]
+        best = [starts[i] for i in losses.argmin(axis=0)]
         return cls(
             [one.points[i] for i, one in enumerate(best)],
             [one.outputs[i] for i, one in enumerate(best) if one.outputs],
@@ -91,39 +92,10 @@ def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
     return np.ascontiguousarray(X.toarray()) if fits else X.tocsr()
 
 
-def falling_budgets(groups: Groups, wanted: float, rules: SizeRules) -> NDArray[np.float64]:
-    """Total prices to visit: geometric, then every size, the wanted budget among them, down to the least possible."""
-    total = groups.price.sum()
-    least = max(groups.price[groups.always_selected].sum(), groups.price.min())
-    unit = total / len(groups)
-    fine = unit * np.arange(1, rules.every_size_below + 1)
-    n_coarse = max(0, int(np.log(fine[-1] / total) / np.log(rules.ratio)))
-    coarse = total * rules.ratio ** np.arange(n_coarse + 1)
-    if np.all(groups.price == np.round(groups.price)):
-        coarse, fine = np.floor(coarse), np.floor(fine)
-    grid = np.concatenate([coarse, fine, [total, least, wanted]])
-    return np.unique(grid[(grid >= least) & (grid <= total)])[::-1]
-
-
-def keep_worthiest(worth: NDArray[np.float64], groups: Groups, budget: float) -> NDArray[np.intp]:
-    """Groups to keep within the budget: those always selected, then by worth for the price while they fit; at least one."""
-    gain = worth - worth.min()
-    order = np.lexsort((groups.price, -gain / groups.price, ~groups.always_selected))
-    if np.all(groups.price == groups.price[0]):
-        n_kept = int(budget / groups.price[0] + 1e-9)
-        return np.sort(order[: max(n_kept, 1)])
-    kept, spent = [], 0.0
-    for g in order:
-        if spent + groups.price[g] <= budget * (1 + 1e-12):
-            kept.append(g)
-            spent += groups.price[g]
-    return np.sort(np.array(kept or [int(np.argmin(groups.price))], dtype=np.intp))
-
-
-def keep_by_norm(point: PathPoint, groups: Groups, budget: float) -> NDArray[np.intp]:
-    """Positions of the point's groups of largest norm within the budget."""
+def keep_by_norm(point: PathPoint, groups: Groups, target: Target) -> NDArray[np.intp]:
+    """Positions of the point's groups of largest norm that meet the target."""
     here = groups.take(point.groups)
-    return keep_worthiest(group_norms(point.trees.W, here), here, budget)
+    return keep_worthiest(group_norms(point.trees.W, here), here, target)
 
 
 def group_norms(W: NDArray[Any], groups: Groups) -> NDArray[np.float64]:

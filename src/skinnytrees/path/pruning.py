@@ -1,6 +1,6 @@
 """Pruning: shrink by removal cost with a larger ensemble, where there are enough rows. It does not depend on a column's scale."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from skinnytrees.path.elimination import eliminate
 from skinnytrees.path.points import PathInputs, PathPoint, data_of
 from skinnytrees.path.rules import PathRules, PruningRules, Recipe
+from skinnytrees.path.targets import Target
 
 
 def start_pruning(inputs: PathInputs, groups: NDArray[np.intp], rng: np.random.Generator) -> PathPoint:
@@ -26,16 +27,16 @@ def start_pruning(inputs: PathInputs, groups: NDArray[np.intp], rng: np.random.G
 
 
 def prune(
-    start: PathPoint, inputs: PathInputs, budgets: NDArray[np.float64], fill_in: bool, rng: np.random.Generator
+    start: PathPoint, inputs: PathInputs, targets: Sequence[Target], fill_in: bool, rng: np.random.Generator
 ) -> Iterator[PathPoint]:
-    """Shrink by removal cost from a trained point, a point for each of the falling ``budgets``."""
+    """Shrink by removal cost from a trained point, a point for each of the falling ``targets``."""
     groups, trainer, rules = inputs.groups, inputs.trainer, inputs.rules
     alive, trees = start.groups, start.trees.copy()
     data = inputs.rows_of(alive)
     costs = None
-    for budget in budgets:
+    for target in targets:
         here = groups.take(alive)
-        kept, costs = eliminate(trees, data, here, budget, trainer.functions, rules.elimination, fill_in, costs)
+        kept, costs = eliminate(trees, data, here, target, trainer.functions, rules.elimination, fill_in, costs)
         trees = trees.select(here.columns(kept))
         data = data_of(data, here.columns(kept))
         recipe = for_columns(inputs.recipes.prune_stage, trees.W.shape[0], rules.pruning)

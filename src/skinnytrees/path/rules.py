@@ -86,6 +86,21 @@ class SizeRules:
 
 
 @dataclass(frozen=True)
+class PriceRules:
+    """What unequal prices change, where the budget does not pay for everything."""
+
+    # On the way to the budget, a group's worth is divided by its price to one of these powers, each in a branch of its own:
+    # 0 asks what is worth most, 1 what is worth most for the money. By 1 alone, a thousand useless columns that cost next to
+    # nothing would stay; by 0 alone, many cheap columns that together are better than a dear one would go.
+    powers: tuple[float, ...] = (0.0, 1.0)
+    # Of the powers, the first is taken that is within so many standard errors of the best. Of sizes whose prices differ by no
+    # more than this fraction of the budget, the one of fewest groups within as many standard errors: what is next to free must
+    # contribute, too.
+    noise: float = 1.0
+    negligible: float = 0.05
+
+
+@dataclass(frozen=True)
 class ScreeningRules:
     """Shrinking by norm: small ensembles with plain gradient steps, cheap even for 100,000 columns."""
 
@@ -280,6 +295,7 @@ class PathRules:
 
     training: TrainingRules = TrainingRules()
     sizes: SizeRules = SizeRules()
+    prices: PriceRules = PriceRules()
     screening: ScreeningRules = ScreeningRules()
     swaps: SwapRules = SwapRules()
     pruning: PruningRules = PruningRules()

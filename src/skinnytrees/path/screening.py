@@ -1,22 +1,22 @@
 """Screening: shrink by norm with a small ensemble, which is cheap even for 100,000 columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skinnytrees.path.points import PathInputs, PathPoint, data_of, keep_by_norm
 from skinnytrees.path.swapping import swap
+from skinnytrees.path.targets import Target
 
 
-def screen(inputs: PathInputs, budgets: NDArray[np.float64], rng: np.random.Generator) -> Iterator[PathPoint]:
-    """Shrink by norm from all groups, a point for each of the falling ``budgets``, until pruning can take over."""
+def screen(inputs: PathInputs, targets: Sequence[Target], rng: np.random.Generator) -> Iterator[PathPoint]:
+    """Shrink by norm from all groups, a point for each of the falling ``targets``, until pruning can take over."""
     groups, trainer, recipes = inputs.groups, inputs.trainer, inputs.recipes
     everything = np.arange(len(groups))
     point: PathPoint | None = None
     data = inputs.data
-    for budget in budgets:
-        kept = everything if point is None else keep_by_norm(point, groups, budget)
+    for target in targets:
+        kept = everything if point is None else keep_by_norm(point, groups, target)
         if len(kept) <= recipes.prune_from:
             return
         if point is None:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from skinnytrees.columns import Groups
 from skinnytrees.path.comparison import Comparison, no_worse
 from skinnytrees.path.evidence import Evidence, Judge
-from skinnytrees.path.points import Branch, keep_worthiest
-from skinnytrees.path.rules import SizeRules
+from skinnytrees.path.points import Branch
+from skinnytrees.path.rules import PathRules, SizeRules
+from skinnytrees.path.targets import has_equal_prices, price_powers
 
 
 class Candidate(NamedTuple):
@@ -21,12 +22,11 @@ class Candidate(NamedTuple):
     branch_index: int
     chosen_index: int
     evidence: Evidence | None
-    support: NDArray[np.intp]
 
     @property
-    def is_of_path(self) -> bool:
-        """Whether the support is the path's own at that point."""
-        return np.array_equal(self.support, self.branch.points[self.chosen_index].groups)
+    def support(self) -> NDArray[np.intp]:
+        """The groups at that point."""
+        return self.branch.points[self.chosen_index].groups
 
 
 @dataclass(frozen=True)
@@ -35,41 +35,45 @@ class SizeChooser:
 
     groups: Groups
     judge: Judge
-    rules: SizeRules
+    rules: PathRules
     budget: float
     size_rule: str
 
-    def candidates(self, branches: Sequence[Branch], evidence: Sequence[Evidence] | None) -> list[Candidate]:
-        """Where the final ensemble may be made: at the chosen size of the better branch."""
+    def choose(self, branches: Sequence[Branch], evidence: Sequence[Evidence] | None) -> Candidate:
+        """Where the final ensemble is made: at the chosen size of the best branch."""
         each = [self.candidate(branches, i, None if evidence is None else evidence[i]) for i in range(len(branches))]
-        best = self.best_branch(each)
-        if len(set(self.groups.price)) == 1:
-            return [best]
-        # With unequal costs, many cheap features may beat the few that were worth their price on the way down.
-        cheapest = keep_worthiest(np.zeros(len(self.groups)), self.groups, self.budget)
-        return [best] if np.array_equal(cheapest, best.support) else [best, best._replace(support=cheapest)]
+        n_each = max(1, len(each) // len(price_powers(self.groups, self.budget, self.rules.prices)))
+        best = [self.best_of(each[i : i + n_each], noise=0.0) for i in range(0, len(each), n_each)]
+        # The first power makes a column earn its place; the training loss of more and cheaper columns is no evidence against it.
+        return best[0] if evidence is None else self.best_of(best, self.rules.prices.noise)
 
     def candidate(self, branches: Sequence[Branch], branch_index: int, evidence: Evidence | None) -> Candidate:
         """The point to take of a branch among those within the budget; the largest, where there is no evidence."""
-        branch, judge = branches[branch_index], self.judge
+        branch = branches[branch_index]
         fits = [i for i, point in enumerate(branch.points) if point.is_within(self.budget, self.groups)]
-        chosen_index = fits[0]
-        if evidence is not None:
-            within = evidence.take(fits)
+        if evidence is None:
+            return Candidate(branch, branch_index, fits[0], None)
+        within = evidence.take(fits)
+        compared = self.judge.compare(within)
+        place = choose_size(compared, self.size_rule, lambda i: self.judge.ranking(within, i), self.rules.sizes)
+        if self.size_rule == "best" and not has_equal_prices(self.groups):
+            place = self.fewest_at_equal_price([branch.points[i].groups for i in fits], place, within)
+        return Candidate(branch, branch_index, fits[place], evidence)
 
-            def ranking(i: int) -> float:
-                return judge.ranking(within, i)
+    def fewest_at_equal_price(self, supports: Sequence[NDArray[np.intp]], chosen: int, evidence: Evidence) -> int:
+        """Of the sizes that cost about as much as the chosen one, the last within noise of the best among them."""
+        rules = self.rules.prices
+        cost = [self.groups.price[support].sum() for support in supports]
+        near = [i for i in range(chosen, len(cost)) if cost[i] >= cost[chosen] - rules.negligible * self.budget]
+        return near[int(np.flatnonzero(no_worse(self.judge.compare(evidence.take(near)), rules.noise))[-1])]
 
-            chosen_index = fits[choose_size(judge.compare(within), self.size_rule, ranking, self.rules)]
-        return Candidate(branch, branch_index, chosen_index, evidence, branch.points[chosen_index].groups)
-
-    def best_branch(self, candidates: Sequence[Candidate]) -> Candidate:
-        """The best on rows that judge, at its chosen size; without any, the one of least training loss."""
+    def best_of(self, candidates: Sequence[Candidate], noise: float) -> Candidate:
+        """The first within noise of the best on the rows that judge; without any, the one of least training loss."""
         found = [one.evidence.take([one.chosen_index]) for one in candidates if one.evidence is not None]
         if len(found) < len(candidates):
             return min(candidates, key=lambda one: one.branch.points[one.chosen_index].train_loss)
         together = found[0]._replace(outputs=np.concatenate([one.outputs for one in found]))
-        return candidates[int(np.argmin(self.judge.compare(together).mean))]
+        return candidates[int(np.flatnonzero(no_worse(self.judge.compare(together), noise))[0])]
 
 
 def choose_size(comparison: Comparison, rule: str, ranking: Callable[[int], float], rules: SizeRules) -> int:

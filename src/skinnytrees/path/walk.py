@@ -1,14 +1,17 @@
 """The walk from all groups to the last one: which phase comes when, what is told on the way, and what Ctrl-C leaves."""
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from skinnytrees.path.by_price import screen_and_prune
 from skinnytrees.path.evidence import HeldOutRows
-from skinnytrees.path.points import Branch, PathInputs, PathPoint, falling_budgets, keep_by_norm
+from skinnytrees.path.points import Branch, PathInputs, PathPoint, keep_by_norm
 from skinnytrees.path.pruning import prune, start_pruning
 from skinnytrees.path.screening import screen
+from skinnytrees.path.targets import Target, falling_targets, price_powers
 from skinnytrees.path.trainer import split_generator
 from skinnytrees.threads import in_step
 from skinnytrees.training import EpochReport
@@ -19,7 +22,7 @@ class Walk:
 
     It begins with screening and branches where pruning takes over: one branch fills in for what is removed, one does not.
     Where rows are too few for pruning, it branches at the very beginning: screening meets dead ends on few rows, and new random
-    trees lead to others.
+    trees lead to others. So it does with unequal prices, in the power by which they count.
 
     Parameters
     ----------
@@ -51,8 +54,8 @@ class Walk:
             self.interrupted = True
             self.branches = [branch]
             last = branch.points[-1]
-            kept = keep_by_norm(last, groups, self.budget)
-            if len(kept) < len(last.groups):
+            if not last.is_within(self.budget, groups):
+                kept = keep_by_norm(last, groups, Target(1, self.budget))
                 self._measure(last.cut(groups, kept), branch)
             warnings.warn(
                 "The path was interrupted; the model is cut to the budget from the last finished size.", stacklevel=7
@@ -60,31 +63,50 @@ class Walk:
 
     def _go(self, rng: np.random.Generator) -> None:
         inputs, rules = self.inputs, self.inputs.rules
-        budgets = falling_budgets(inputs.groups, self.budget, rules.sizes)
+        powers = price_powers(inputs.groups, self.budget, rules.prices)
+        by_power = [falling_targets(inputs.groups, self.budget, rules.sizes, power) for power in powers]
+        targets = by_power[0]
         if not inputs.recipes.prune_from:
-            starts = [screen(inputs, budgets, own_rng) for own_rng in split_generator(rng, rules.screening.n_starts)]
-            self._branch_off(starts, len(budgets))
-            self.branches = [Branch.best_of(self.branches)]
+            each = [targets for targets in by_power for _ in range(rules.screening.n_starts)]
+            generators = split_generator(rng, len(each))
+            starts = [screen(inputs, targets, own_rng) for targets, own_rng in zip(each, generators, strict=True)]
+            self._branch_off(starts, len(targets))
+            n_each = rules.screening.n_starts
+            self.branches = [
+                Branch.best_of(self.branches[i : i + n_each]) for i in range(0, len(self.branches), n_each)
+            ]
             return
-        for point in screen(inputs, budgets, rng):
+        if len(by_power) > 1:
+            self._branch_off_by_price(by_power, rng)
+            return
+        for point in screen(inputs, targets, rng):
             if self._add([point]):
                 return
         screened = self.branches[0].points
-        budgets = budgets[len(screened) :]
-        if len(budgets) == 0:
+        targets = targets[len(screened) :]
+        if len(targets) == 0:
             return
         alive = np.arange(len(inputs.groups))
         if screened:
-            alive = screened[-1].groups[keep_by_norm(screened[-1], inputs.groups, budgets[0])]
+            alive = screened[-1].groups[keep_by_norm(screened[-1], inputs.groups, targets[0])]
         start = start_pruning(inputs, alive, rng)
         if self._add([start]):
             return
         fill_in = rules.pruning.fill_in
         branches = [
-            prune(start, inputs, budgets[1:], fills_in, own_rng)
+            prune(start, inputs, targets[1:], fills_in, own_rng)
             for fills_in, own_rng in zip(fill_in, split_generator(rng, len(fill_in)), strict=True)
         ]
-        self._branch_off(branches, len(budgets) - 1)
+        self._branch_off(branches, len(targets) - 1)
+
+    def _branch_off_by_price(self, by_power: Sequence[Sequence[Target]], rng: np.random.Generator) -> None:
+        """From the very beginning, go along several branches for each power of prices."""
+        generators = split_generator(rng, len(by_power))
+        walks = [screen_and_prune(self.inputs, *pair) for pair in zip(by_power, generators, strict=True)]
+        self.branches = [Branch([], [], []) for _ in range(len(walks) * len(self.inputs.rules.pruning.fill_in))]
+        for points in in_step(walks, len(by_power[0]), self.inputs.trainer.n_threads):
+            if self._add(list(itertools.chain(*points))):
+                return
 
     def _branch_off(self, branches: Sequence[Iterator[PathPoint]], n_points: int) -> None:
         """From what has been walked so far, go on along several branches side by side."""

@@ -1,0 +1,32 @@
+"""The walk for one power of prices: with unequal prices it branches at the very beginning, before anything is removed."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from skinnytrees.path.points import PathInputs, PathPoint, keep_by_norm
+from skinnytrees.path.pruning import prune, start_pruning
+from skinnytrees.path.screening import screen
+from skinnytrees.path.targets import Target
+from skinnytrees.path.trainer import split_generator
+
+
+def screen_and_prune(
+    inputs: PathInputs, targets: Sequence[Target], rng: np.random.Generator
+) -> Iterator[list[PathPoint]]:
+    """For each of the falling ``targets`` a point of every branch of pruning; while groups are screened, all are the same."""
+    fill_in = inputs.rules.pruning.fill_in
+    alive, n_screened = np.arange(len(inputs.groups)), 0
+    for n_screened, point in enumerate(screen(inputs, targets, rng), start=1):
+        yield [point] * len(fill_in)
+        if n_screened < len(targets):
+            alive = point.groups[keep_by_norm(point, inputs.groups, targets[n_screened])]
+    if n_screened == len(targets):
+        return
+    start = start_pruning(inputs, alive, rng)
+    yield [start] * len(fill_in)
+    branches = [
+        prune(start, inputs, targets[n_screened + 1 :], fills_in, own_rng)
+        for fills_in, own_rng in zip(fill_in, split_generator(rng, len(fill_in)), strict=True)
+    ]
+    yield from map(list, zip(*branches, strict=True))
