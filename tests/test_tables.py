@@ -2,6 +2,7 @@
 
 import functools
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from path.helpers import with_rules
 from scipy import sparse
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
-from skinnytrees.path.rules import DEFAULT_RULES, replace_rule
+from skinnytrees.path.rules import DEFAULT_RULES, VALUES_AND_PLANES
 from skinnytrees.penalties import GroupL0
 
 QUICK = {"max_epochs": 3, "random_state": 0}
@@ -20,6 +21,8 @@ WAYS = {"path": QUICK, "group_l0": PENALISED}
 BOTH_WAYS = pytest.mark.parametrize("way", WAYS)
 N = 160
 NOISE = np.random.default_rng(7).normal(size=N)
+# Every numeric column is one design column, so that encoders can be compared with tables.
+ONE_COLUMN_EACH = replace(DEFAULT_RULES, styles=(VALUES_AND_PLANES,))
 CITIES = np.array(["Bonn", "Faro", "Lyon", "Oslo", "Riga", "Turku"])
 
 
@@ -241,7 +244,7 @@ def test_categorical_columns_are_found_by_name_number_and_mask(named):
     assert model.get_support(indices=True).tolist() == [1]
     assert model.score(frame, y) == 1
     first = model.path_.models[0].encoder
-    assert first.is_level.tolist() == [False] + [True] * 7
+    assert first.is_level.tolist() == [False] * np.sum(first.feature == 0) + [True] * 7
     assert first.level[first.feature == 1].tolist() == [0, 1, 2, 3, 4]
 
 
@@ -250,17 +253,23 @@ def test_categorical_columns_of_an_array_are_those_of_a_frame(named):
     frame, y = coded_table()
     X = frame.to_numpy()
     model = SkinnyTreesClassifier(1, categorical_features=named, **QUICK).fit(X, y)
-    assert model.path_.models[0].encoder.is_level.tolist() == [False] + [True] * 7
+    first = model.path_.models[0].encoder
+    assert first.is_level.tolist() == [False] * np.sum(first.feature == 0) + [True] * 7
     assert model.score(X, y) == 1
     unknown = X.copy()
     unknown[:, 1] = 99
     assert len(np.unique(model.predict_proba(unknown)[:, 0])) == 1
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
 def test_numbers_stay_numbers_unless_they_are_named():
+    """Few different numbers may have 0/1 columns, but beside their value."""
     frame, y = coded_table()
-    model = SkinnyTreesClassifier(**QUICK).fit(frame, y)
-    assert not model.path_.models[0].encoder.is_level.any()
+    encoder = SkinnyTreesClassifier(**QUICK).fit(frame, y).path_.models[0].encoder
+    values = encoder.feature[~encoder.is_level & ~encoder.curves.exists]
+    assert values.tolist() == [0, 1, 2]
+    linear = with_rules(SkinnyTreesClassifier, ONE_COLUMN_EACH)(**QUICK).fit(frame, y)
+    assert not linear.path_.models[0].encoder.is_level.any()
 
 
 def test_rare_categories_share_a_place():
@@ -338,13 +347,12 @@ def test_date_is_a_time():
 # ------------------------------------------------------------------------------------------------ training rows only
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
 def test_encoding_is_learned_from_training_rows_alone():
-    # Held-out rows choose between starts, and rightly so: with one start, nothing of the path may depend on them.
-    one_start = with_rules(SkinnyTreesRegressor, replace_rule(DEFAULT_RULES, "screening.n_starts", 1))
     frame, y = pandas_frame(), columns()[1]
     strange = frame.assign(age=1e6, income=5.0, city="Atlantis", visits=99, colour=None)[:40]
     models = [
-        one_start(refit=False, **QUICK).fit(frame, y, X_val=X_val, y_val=y_val)
+        SkinnyTreesRegressor(refit=False, **QUICK).fit(frame, y, X_val=X_val, y_val=y_val)
         for X_val, y_val in ((frame[:40], y[:40]), (strange, 1e3 * y[:40]))
     ]
     for ours, theirs in zip(models[0].path_.models, models[1].path_.models, strict=True):
@@ -354,17 +362,19 @@ def test_encoding_is_learned_from_training_rows_alone():
         np.testing.assert_array_equal(ours.base, theirs.base)
     for model in models:
         encoder = model.model_.encoder
-        values = encoder.feature[~encoder.is_level & ~encoder.is_indicator]
+        is_value = ~encoder.is_level & ~encoder.is_indicator & ~encoder.curves.exists
+        values = encoder.feature[is_value]
         means = frame[["age", "income", "member", "visits"]].astype(float).mean().reindex(frame.columns).to_numpy()
-        np.testing.assert_allclose(encoder.mean[~encoder.is_level & ~encoder.is_indicator], means[values])
+        np.testing.assert_allclose(encoder.mean[is_value], means[values])
 
 
 @pytest.mark.parametrize("refit", [True, False])
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
 def test_scaling_is_the_weighted_mean_and_deviation_of_the_rows_that_are_trained_on(refit):
     rng = np.random.default_rng(0)
     X, X_val = rng.normal(5, 2, size=(100, 3)), rng.normal(-5, 1, size=(50, 3))
     weight = rng.uniform(0.5, 2, size=100)
-    model = SkinnyTreesRegressor(size_rule="full", refit=refit, **QUICK)
+    model = with_rules(SkinnyTreesRegressor, ONE_COLUMN_EACH)(size_rule="full", refit=refit, **QUICK)
     model.fit(X, X[:, 0], weight, X_val=X_val, y_val=X_val[:, 0])
     rows, weights = (np.vstack([X, X_val]), np.append(weight, np.ones(50))) if refit else (X, weight)
     mean = np.average(rows, axis=0, weights=weights)
@@ -383,11 +393,12 @@ def test_values_far_from_all_others_are_all_alike(store):
     assert far == farther != near
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
 def test_held_out_share_is_not_used_for_scaling():
     """With refit=False, the encoder's mean is that of four fifths of the rows."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(10, 1))
-    model = SkinnyTreesRegressor(refit=False, **QUICK).fit(X, X[:, 0])
+    model = SkinnyTreesRegressor(validation_fraction=0.2, refit=False, **QUICK).fit(X, X[:, 0])
     pairs = [np.delete(X[:, 0], (i, j)).mean() for i in range(10) for j in range(i)]
     assert np.isclose(pairs, model.model_.encoder.mean[0], rtol=1e-12, atol=1e-15).sum() == 1
 
@@ -414,7 +425,8 @@ def test_missing_values_can_carry_the_signal(way):
     assert model.support_[2]
     encoder = model.model_.encoder
     assert np.sum(encoder.is_indicator) == 1
-    assert np.sum(encoder.feature == 2) == 2, "the value and its indicator are one feature"
+    values = (encoder.feature == 2) & ~encoder.is_indicator & ~encoder.curves.exists
+    assert np.sum(values) == 1, "the value and its indicator are one feature"
 
 
 @BOTH_WAYS
@@ -422,7 +434,16 @@ def test_missing_value_counts_as_the_mean_where_none_was_missing(way):
     rng = np.random.default_rng(0)
     X = rng.normal(3, 2, size=(N, 3))
     model = SkinnyTreesRegressor(**WAYS[way]).fit(X, X[:, 0])
-    assert not model.model_.encoder.is_indicator.any()
+    encoder = model.model_.encoder
+    assert not encoder.is_indicator.any()
+    gap = X.copy()
+    gap[:, 0] = np.nan
+    assert not encoder.encode_dense(gap)[:, encoder.feature == 0].any(), "of the value and of its ranks"
+
+
+def test_missing_value_is_predicted_like_the_mean_where_none_was_missing():
+    X = np.random.default_rng(0).normal(3, 2, size=(N, 3))
+    model = with_rules(SkinnyTreesRegressor, ONE_COLUMN_EACH)(**QUICK).fit(X, X[:, 0])
     gap, mean = X.copy(), X.copy()
     gap[:, 0] = np.nan
     mean[:, 0] = model.model_.encoder.mean[model.model_.encoder.feature == 0]
@@ -434,7 +455,7 @@ def test_mean_of_a_column_with_gaps_is_that_of_its_known_values():
     X[::3, 0] = np.nan
     model = SkinnyTreesRegressor(validation_fraction=None, **QUICK).fit(X, X[:, 1])
     encoder = model.path_.models[0].encoder
-    values = ~encoder.is_indicator
+    values = ~encoder.is_indicator & ~encoder.curves.exists
     np.testing.assert_allclose(encoder.mean[values], np.nanmean(X, axis=0))
     np.testing.assert_allclose(encoder.scale[values], np.nanstd(X, axis=0))
 
@@ -475,6 +496,7 @@ def test_constant_column_is_taken_when_it_must_be():
     assert model.get_support(indices=True).tolist() == [0, 1]
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
 def test_table_of_constants_gives_the_constant():
     y = np.arange(40.0)
     model = SkinnyTreesRegressor(**QUICK).fit(np.ones((40, 3)), y)

@@ -201,17 +201,15 @@ def test_few_rows_take_the_best_of_several_starts(n_starts, monkeypatch):
     np.testing.assert_array_equal(np.flatnonzero(model.support_), best.groups)
 
 
-def chooser_and_branches(offs, noise=0.1, price=(1, 1, 1)):
+def chooser_and_branches(offs, noise=0.1, price=(1, 1, 1), budget=2):
     """Branches of one point on two of three groups, whose outputs are off the target by this much, and their evidence."""
     rng = np.random.default_rng(0)
     Y = rng.normal(size=(60, 1)).astype(np.float32)
-    chooser = SizeChooser(make_groups(price), make_judge(), DEFAULT_RULES, budget=2, size_rule="best")
+    chooser = SizeChooser(make_groups(price), make_judge(), DEFAULT_RULES, budget, size_rule="best")
     trees = random_trees(2, 1, rng, dtype=np.float32)
     branches = [Branch([PathPoint(np.array([0, 1]), trees, 10.0 - i)], [], []) for i in range(len(offs))]
-    return chooser, branches, [
-        Evidence((Y + off * rng.choice([-1, 1], size=Y.shape) + noise * rng.normal(size=Y.shape))[None].astype(np.float32),
-                 Y, np.ones(60)) for off in offs
-    ]  # fmt: skip
+    outputs = [Y + off * rng.choice([-1, 1], size=Y.shape) + noise * rng.normal(size=Y.shape) for off in offs]
+    return chooser, branches, [Evidence(one[None].astype(np.float32), Y, np.ones(60)) for one in outputs]
 
 
 @pytest.mark.parametrize(("offs", "expected"), [((9, 0, 9), 1), ((9, 9, 0), 2), ((0.2, 0.1), 1)])
@@ -220,6 +218,7 @@ def test_branch_of_least_mean_loss_is_taken(offs, expected):
     candidate = chooser.choose(branches, evidence)
     assert candidate.branch is branches[expected]
     assert candidate.branch_index == expected
+    assert candidate.support.tolist() == [0, 1]
 
 
 def test_without_evidence_the_branch_of_least_training_loss_is_taken():
@@ -227,40 +226,6 @@ def test_without_evidence_the_branch_of_least_training_loss_is_taken():
     candidate = chooser.choose(branches, None)
     assert candidate.branch is branches[2]
     assert candidate.evidence is None
-
-
-def test_second_power_of_prices_is_taken_only_where_it_is_clearly_better():
-    """Four branches: two for each power. Those of one power are compared by their means."""
-    chooser, branches, evidence = chooser_and_branches((9, 2, 9, 0), price=(1, 1, 2))
-    assert chooser.choose(branches, evidence).branch_index == 3
-    nearly_as_good = evidence[3]._replace(outputs=evidence[3].outputs * np.float32(1.001))
-    assert chooser.choose(branches, [evidence[0], nearly_as_good, *evidence[2:]]).branch_index == 1
-
-
-def test_without_evidence_the_first_power_of_prices_is_taken():
-    chooser, branches, _ = chooser_and_branches((0, 0), price=(1, 1, 2))
-    assert chooser.choose(branches, None).branch_index == 0
-
-
-@pytest.mark.parametrize(
-    ("price", "offs", "expected"),
-    [
-        ([1, 1, 0.01, 0.01], [1, 1, 1, 1], 2),  # what is nearly free and contributes nothing goes, what costs 1 stays
-        ([1, 1, 0.01, 0.01], [0.2, 1, 1, 1], 0),  # what contributes stays, however cheap
-        ([1, 1, 0.5, 0.5], [1, 1, 1, 1], 0),  # they cost too much to be called free
-        ([1, 1, 1, 1], [1, 1, 1, 1], 0),  # with equal prices the largest within noise is taken
-    ],
-)
-def test_of_sizes_at_about_the_same_price_the_one_of_fewest_groups_is_taken(price, offs, expected):
-    rng = np.random.default_rng(0)
-    chooser = SizeChooser(make_groups(price), make_judge(), DEFAULT_RULES, budget=4, size_rule="best")
-    trees = random_trees(4, 1, rng, dtype=np.float32)
-    points = [PathPoint(np.arange(n), trees, 1.0) for n in (4, 3, 2, 1)]
-    Y = rng.normal(size=(200, 1)).astype(np.float32)
-    sign = rng.choice([-1, 1], size=Y.shape)
-    outputs = np.array([Y + off * sign + 0.01 * rng.normal(size=Y.shape) for off in offs], dtype=np.float32)
-    evidence = Evidence(outputs, Y, np.ones(200))
-    assert chooser.candidate([Branch(points, [], [])], 0, evidence).chosen_index == expected
 
 
 def test_scorer_decides_between_sizes_and_branches():
@@ -271,7 +236,52 @@ def test_scorer_decides_between_sizes_and_branches():
     outputs = np.stack([Y + rng.choice([-1, 1], size=Y.shape) * one for one in (even, outlier)]).astype(np.float32)
     evidence = [Evidence(one[None], Y, np.ones(100)) for one in outputs]
     chooser, branches, _ = chooser_and_branches((0, 0))
-    by_loss = chooser.choose(branches, evidence).branch_index
     scorer = Scorer("neg_median_absolute_error", None, SquaredError().to_prediction)
-    by_score = replace(chooser, judge=make_judge(scorer=scorer)).choose(branches, evidence).branch_index
-    assert (by_loss, by_score) == (0, 1)
+    by_score = replace(chooser, judge=make_judge(scorer=scorer))
+    assert [one.choose(branches, evidence).branch_index for one in (chooser, by_score)] == [0, 1]
+
+
+# ------------------------------------------------------------------------------------------------ prices
+
+
+@pytest.mark.parametrize(
+    ("offs", "expected"), [((9, 0.5, 0.499, 9), 1), ((9, 0.5, 9, 0.1), 3), ((0.5, 9, 0.499, 9), 0)]
+)
+def test_second_power_of_prices_is_taken_only_where_it_is_clearly_better(offs, expected):
+    """Four branches, two for each power. Those of one power are compared by their means."""
+    chooser, branches, evidence = chooser_and_branches(offs, noise=0.2, price=(1, 2, 3), budget=3)
+    assert chooser.choose(branches, evidence).branch_index == expected
+
+
+@pytest.mark.parametrize(("price", "expected"), [((1, 2, 3), 1), ((1, 1, 1), 3)])
+def test_without_evidence_the_first_power_of_prices_is_taken(price, expected):
+    chooser, branches, _ = chooser_and_branches((0, 0, 0, 0), price=price, budget=3)
+    assert chooser.choose(branches, None).branch_index == expected
+
+
+@pytest.mark.parametrize(
+    ("price", "offs", "expected"),
+    [
+        (
+            [1, 1, 0.01, 0.01],
+            [0.3, 0.3, 0.3, 0.3],
+            2,
+        ),  # nearly free and without a contribution: goes; what costs 1 stays
+        ([1, 1, 0.01, 0.01], [0.3, 0.9, 0.9, 0.9], 0),  # what contributes stays, however cheap
+        ([1, 1, 0.5, 0.5], [0.3, 0.3, 0.3, 0.3], 0),  # they cost too much to be called free
+        ([1, 1, 1, 1], [0.3, 0.3, 0.3, 0.3], 0),  # with equal prices the largest within noise is taken
+    ],
+)
+def test_of_sizes_at_about_the_same_price_the_one_of_fewest_groups_is_taken(price, offs, expected):
+    rng = np.random.default_rng(0)
+    groups = make_groups(price)
+    chooser = SizeChooser(groups, make_judge(), DEFAULT_RULES, budget=4, size_rule="best")
+    whole = PathPoint(np.arange(4), random_trees(4, 1, rng, dtype=np.float32), 1.0)
+    branch = Branch([whole.cut(groups, np.arange(n)) for n in (4, 3, 2, 1)], [], [])
+    Y = rng.normal(size=(60, 1)).astype(np.float32)
+    signs = np.array([rng.permutation(np.repeat([-1, 1], 30))[:, None] for _ in offs])
+    outputs = (Y + np.array(offs)[:, None, None] * signs).astype(np.float32)
+    # Sizes at the same distance from the target are as good as each other up to noise.
+    evidence = Evidence(outputs, Y, np.ones(60))
+    chosen = chooser.candidate([branch], 0, evidence)
+    assert chosen.chosen_index == expected
