@@ -1,8 +1,8 @@
 """Seconds of default fits by this version of the package and by another one, in turns, on the paper's data sets.
 
-``SKINNYTREES_DATA=... python -m benchmarks.two_versions /other/checkout/src`` starts a process for each version, which waits while
-the other one fits, so that both meet the same machine. Budget 25 % of the columns, the paper's splits, ``refit=False``; the median
-of three fits after one that does not count. Nothing else should run meanwhile.
+``SKINNYTREES_DATA=... python -m benchmarks.two_versions /other/checkout/src`` starts a process for each version, which waits
+while the other one fits, so that both meet the same machine. Budget 25 % of the columns, the paper's splits, ``refit=False``; the
+median of three fits after one that does not count. Nothing else should run meanwhile.
 """
 
 import argparse
