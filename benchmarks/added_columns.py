@@ -35,9 +35,9 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
+from benchmarks import pool_tables
 from benchmarks.budget_fits import OURS, PEERS, Problem, fit_ours, fit_peer, mean_and_error, side_by_side
 from benchmarks.result_files import append_row, read_rows
-from skinnytrees.datasets.published import data_folder
 
 TABLES = ("pmlb-sonar", "alzheimer-csf", "pmlb-spambase", "reg-diabetes", "reg-uci-skillcraft")
 FRACTIONS = (0.5, 0.75)
@@ -48,11 +48,6 @@ OURS_FULL = f"{OURS}, full"
 CORRUPTION = 0.5
 
 # --- data -----------------------------------------------------------------------------------------------------------------
-
-
-def load_table(name: str) -> tuple[np.ndarray, np.ndarray]:
-    with np.load(data_folder() / "pool" / f"{name}.npz", allow_pickle=False) as stored:
-        return stored["X"].astype(float), stored["y"]
 
 
 def random_columns(X: np.ndarray, n_added: int, rng: np.random.Generator) -> np.ndarray:
@@ -97,7 +92,8 @@ def split(X: np.ndarray, y: np.ndarray, seed: int) -> Problem:
 
 def measure(table: str, way: str, fraction: float, seed: int, system: str) -> dict[str, Any]:
     """One line of the file of results."""
-    X, y = load_table(table)
+    X, y = pool_tables.load(table)[1:]
+    X = X.astype(float)
     budget = X.shape[1]
     X, is_original = with_added_columns(X, way, fraction, seed)
     problem = split(X, y, seed)

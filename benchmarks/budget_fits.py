@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import r2_score, roc_auc_score
 
+from benchmarks.pool_fits import new_peer
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 
 OURS = "skinnytrees"
@@ -67,20 +67,6 @@ def fit_peer_on(columns: np.ndarray, name: str, problem: Problem, seed: int) -> 
     model = new_peer(name, problem.is_regression, seed).fit(problem.X[:, columns], problem.y)
     seconds = process_time() - started
     return Outcome(columns, score(model, problem.X_test[:, columns], problem.y_test), seconds)
-
-
-def new_peer(name: str, is_regression: bool, seed: int) -> Any:
-    common = {"random_state": seed, "n_jobs": 1}
-    if name == "forest":
-        return (RandomForestRegressor if is_regression else RandomForestClassifier)(300, **common)
-    boosting = {"n_estimators": 150, "learning_rate": 0.1, **common}
-    if name == "xgboost":
-        from xgboost import XGBClassifier, XGBRegressor
-
-        return (XGBRegressor if is_regression else XGBClassifier)(max_depth=4, **boosting)
-    from lightgbm import LGBMClassifier, LGBMRegressor
-
-    return (LGBMRegressor if is_regression else LGBMClassifier)(num_leaves=15, verbose=-1, **boosting)
 
 
 def score(model: Any, X: np.ndarray, y: np.ndarray) -> float:

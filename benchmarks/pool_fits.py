@@ -121,7 +121,7 @@ def peer_fits(task: Task, split: Split) -> Iterator[tuple[int, Any, Any, int, fl
 
     def timed_fit(X: Any) -> tuple[Any, float]:
         started = time.perf_counter()
-        model = new_peer(task.system, task.table, task.seed).fit(X, split.y)
+        model = new_peer(task.system, pool_tables.is_regression(task.table), task.seed).fit(X, split.y)
         return model, time.perf_counter() - started
 
     model, seconds = timed_fit(X)
@@ -132,8 +132,9 @@ def peer_fits(task: Task, split: Split) -> Iterator[tuple[int, Any, Any, int, fl
         yield budget, model, X_judge[:, columns], len(columns), seconds + seconds_again
 
 
-def new_peer(system: str, table: str, seed: int) -> Any:
-    kind = "Regressor" if pool_tables.is_regression(table) else "Classifier"
+def new_peer(system: str, is_regression: bool, seed: int) -> Any:
+    """An unfitted peer with the settings of the pool, on one thread."""
+    kind = "Regressor" if is_regression else "Classifier"
     return peers.new_model(PEERS[system].name, kind, PEERS[system].n_trees, n_jobs=1, seed=seed)
 
 
@@ -160,7 +161,7 @@ def judge(model: Any, X: Any, y: np.ndarray) -> tuple[float, float]:
 def seconds_of_catboost(name: str) -> float:
     """What one fit on all columns of a table would take, judged by the first trees."""
     split = load(name).split(1)
-    model = new_peer("catboost", name, seed=1)
+    model = new_peer("catboost", pool_tables.is_regression(name), seed=1)
     n_trees = model.get_params()["n_estimators"]
     started = time.perf_counter()
     model.set_params(n_estimators=PILOT_TREES).fit(without_missing(split)[0], split.y)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 budget_fits = pytest.importorskip("benchmarks.budget_fits", reason="a source distribution has no benchmarks")
-from benchmarks import added_columns, interactions  # noqa: E402
+from benchmarks import added_columns, interactions, pool_tables  # noqa: E402
 
 Problem, Outcome = budget_fits.Problem, budget_fits.Outcome
 
@@ -164,7 +164,7 @@ def test_table_with_added_columns_is_measured_by_what_was_kept(X, empty_results,
             np.concatenate([np.flatnonzero(is_original)[:n], np.flatnonzero(~is_original)[: 6 - n]]), -0.1, 1.0
         )
 
-    monkeypatch.setattr(added_columns, "load_table", lambda name: (X, y))
+    monkeypatch.setattr(added_columns.pool_tables, "load", lambda name: pool_tables.Table(name, X, y))
     monkeypatch.setattr(added_columns, "fit_ours", lambda problem, budget, seed, size_rule: keep(problem, 3))
     monkeypatch.setattr(added_columns, "fit_peer", lambda name, problem, budget, seed: keep(problem, budget))
     added_columns.run(["some"], ["random"], range(1, 2), ["skinnytrees, full", "forest"], 1)

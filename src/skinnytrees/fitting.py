@@ -19,7 +19,7 @@ from skinnytrees.losses import Loss, TargetScale
 from skinnytrees.model import SoftTrees
 from skinnytrees.path.comparison import Scorer, no_worse
 from skinnytrees.path.evidence import Evidence, HeldOutRows, Judge
-from skinnytrees.path.final import FinalChoice, Fold, blends_to_try, choose_final
+from skinnytrees.path.final import FinalChoice, Fold, Trial, blends_to_try, choose_final, plain_blends
 from skinnytrees.path.points import PathInputs, data_of
 from skinnytrees.path.pruning import start_pruning
 from skinnytrees.path.rules import PathRules
@@ -243,27 +243,27 @@ def _finish(
     support = candidate.support
     model = _as_model(problem, prepared.encoder.select(support), candidate.branch.points[candidate.chosen_index].trees)
     if walk.interrupted:
-        return model, FinalChoice(())
+        return model, FinalChoice(0, ())
     try:
         final = _choose_final(problem, splits, settings, walk, folds, candidate, rng)
         if splits.held_out is not None:
-            encoder = problem.prepare_support(splits.training, support).encoder
+            encoder = _final_styles(problem)[final.trial].prepare_support(splits.training, support).encoder
             model = _as_model(problem, encoder, final.ensembles[0], final.factor)
     except KeyboardInterrupt:
         warnings.warn(interruption, stacklevel=7)
-        return model, FinalChoice(())
+        return model, FinalChoice(0, ())
     if splits.held_out is not None:
         if not settings.refit:
             return model, final
         interruption = "The refit was interrupted; the model has not seen the held-out rows."
     try:
-        again = problem.prepare_support(splits.everything, support)
+        again = _final_styles(problem)[final.trial].prepare_support(splits.everything, support)
         trees = problem.trainer.start_blend(again.data, final.blend, rng)
         model = _as_model(problem, again.encoder, trees, final.factor)
     except KeyboardInterrupt:
         warnings.warn(interruption, stacklevel=7)
         if splits.held_out is None:
-            return model, FinalChoice(())
+            return model, FinalChoice(0, ())
     return model, final
 
 
@@ -279,12 +279,22 @@ def _choose_final(
         pairs = [
             (fold.kept, fold.held, fold.supports[candidate.chosen_index]) for fold in folds[candidate.branch_index]
         ]
-    tables = [_as_fold(problem, *pair) for pair in pairs]
     rules, n_rows = settings.rules.final, len(splits.training.Y)
     n_columns = len(walk.inputs.groups.columns(candidate.support))
-    blends = blends_to_try(rules, walk.inputs.recipes, n_rows, n_columns)
+    blends = [blends_to_try(rules, walk.inputs.recipes, n_rows, n_columns)]
+    if not problem.views.is_linear_only and n_columns <= n_rows:
+        blends.append(plain_blends(rules, walk.inputs.recipes, n_rows, n_columns))
+    styles = _final_styles(problem)
+    trials = [
+        Trial([_as_fold(style, *pair) for pair in pairs], some) for style, some in zip(styles, blends, strict=False)
+    ]
     noise = rules.noise_on_few_rows if n_rows < rules.few_rows_below else 0.0
-    return choose_final(tables, blends, problem.judge(settings.scorer), noise, rng)
+    return choose_final(trials, problem.judge(settings.scorer), noise, rng)
+
+
+def _final_styles(problem: Problem) -> tuple[Problem, Problem]:
+    """How the final ensemble may see the columns: as the walk did, or as plain values."""
+    return problem, replace(problem, views=Views.linear_only())
 
 
 def _as_fold(problem: Problem, kept: Rows, held: Rows, support: NDArray[np.intp]) -> Fold:

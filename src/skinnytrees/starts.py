@@ -78,15 +78,15 @@ class AxisAligned:
         if n_columns == 0:
             return trees
         splits = np.arange(n_splits)
-        column = rng.integers(n_columns, size=n_splits)
-        row = rng.integers(X.shape[0], size=n_splits)
+        column = np.asarray(rng.integers(n_columns, size=n_splits))
+        row = np.asarray(rng.integers(X.shape[0], size=n_splits))
         weight = self.steepness * rng.choice([-1.0, 1.0], size=n_splits)
         trees.W[column, splits] = weight
         trees.b[:] = -weight * _values_at(X, row, column)
         return trees
 
 
-def _values_at(X: Any, rows: Any, columns: Any) -> NDArray[np.float64]:
+def _values_at(X: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
     """The value of each row in its column, of a dense array, a view or a sparse matrix."""
     picked = X[rows]
     picked = picked.tocsr() if sparse.issparse(picked) else picked

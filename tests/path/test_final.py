@@ -14,7 +14,7 @@ from skinnytrees.kernels.state import Data
 from skinnytrees.losses import SquaredError
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD
 from skinnytrees.path.evidence import Judge
-from skinnytrees.path.final import FinalChoice, Fold, blends_to_try, choose_final, large_recipes
+from skinnytrees.path.final import FinalChoice, Fold, Trial, blends_to_try, choose_final, large_recipes
 from skinnytrees.path.rules import DEFAULT_RULES, VALUES_AND_PLANES, Recipe, replace_rule
 from skinnytrees.path.trainer import Trainer, average
 
@@ -30,8 +30,8 @@ def test_users_choices_reach_the_final_ensemble():
     model = SkinnyTreesRegressor(n_estimators=7, max_depth=3, max_epochs=2, random_state=0).fit(X, y)
     n_trees = model.model_.trees.n_trees
     final = DEFAULT_RULES.final
-    light, strong = final.large_on_few_rows.n_copies, final.small.n_copies
-    assert n_trees in (7 * light, 7 * strong, 7 * (light + strong)), "each copy has seven trees"
+    light, strong, plain = (one.n_copies for one in (final.large_on_few_rows, final.small, final.averaged))
+    assert n_trees in (7 * light, 7 * strong, 7 * (light + strong), 7 * plain), "each copy has seven trees"
     assert model.model_.trees.W.shape[1] == 7 * n_trees, "seven splits at depth three"
     choices = {"n_trees": 7, "depth": 3, "learning_rate": 0.5, "n_epochs": 2, "batch_size": 9, "l2": 0.7}
     on_few_rows, on_many_rows = default_blends(100, 4, **choices), default_blends(5000, 4, **choices)
@@ -122,21 +122,38 @@ def linear_folds(n_folds=3, n_rows=90):
 @pytest.mark.parametrize(("noise", "expected"), [(0.0, GOOD), (1.0, GOOD), (1e9, USELESS)])
 def test_first_blend_is_taken_unless_another_is_better_by_more_than_the_noise(n_folds, noise, expected):
     folds, judge = linear_folds(n_folds), make_judge()
-    choice = choose_final(folds, [(USELESS,), (GOOD,), (GOOD, USELESS)], judge, noise, np.random.default_rng(0))
+    choice = choose_final(
+        [Trial(folds, [(USELESS,), (GOOD,), (GOOD, USELESS)])], judge, noise, np.random.default_rng(0)
+    )
     assert choice.blend == (expected,)
     assert len(choice.ensembles) == n_folds
     np.testing.assert_array_equal(choice.evidence.Y, np.concatenate([fold.judging.Y for fold in folds]))
     outputs = [judge.trainer.outputs(one, fold.judging.X) for one, fold in zip(choice.ensembles, folds, strict=True)]
     np.testing.assert_array_equal(choice.evidence.outputs, [np.concatenate(outputs)])
     assert choice.factor == judge.factor(choice.evidence, 0)
-    assert choice.badness == pytest.approx(judge.compare(choice.evidence).mean[0])
 
 
 def test_without_folds_the_first_blend_is_taken_as_it_is():
-    choice = choose_final([], [(USELESS,), (GOOD,)], make_judge(), 0.0, np.random.default_rng(0))
-    assert choice == FinalChoice((USELESS,))
+    choice = choose_final([Trial([], [(USELESS,), (GOOD,)])], make_judge(), 0.0, np.random.default_rng(0))
+    assert choice == FinalChoice(0, (USELESS,))
     assert choice.factor == 1
     assert choice.evidence is None
+
+
+def test_blend_of_another_trial_is_taken_where_it_is_better():
+    folds = linear_folds()
+    trials = [Trial(folds, [(USELESS,)]), Trial(folds, [(USELESS,), (GOOD,)])]
+    choice = choose_final(trials, make_judge(), 0.0, np.random.default_rng(0))
+    assert (choice.trial, choice.blend) == (1, (GOOD,))
+
+
+def test_linear_function_of_few_rows_is_learned_from_plain_values():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1120, 4))
+    y = X @ [1.0, -1.0, 1.0, -1.0] + 0.1 * rng.normal(size=1120)
+    model = SkinnyTreesRegressor(size_rule="full", random_state=0).fit(X[:120], y[:120])
+    assert not model.model_.encoder.curves.exists.any(), "no ranks"
+    assert model.score(X[120:], y[120:]) > 0.95
 
 
 def test_recipe_in_several_blends_is_trained_once_per_fold(monkeypatch):
@@ -148,7 +165,7 @@ def test_recipe_in_several_blends_is_trained_once_per_fold(monkeypatch):
 
     monkeypatch.setattr(Trainer, "start_each", record)
     blends = [(USELESS, GOOD), (GOOD,), (USELESS,)]
-    choose_final(linear_folds(2), blends, make_judge(), 0.0, np.random.default_rng(0))
+    choose_final([Trial(linear_folds(2), blends)], make_judge(), 0.0, np.random.default_rng(0))
     assert trained == 2 * [USELESS, GOOD]
 
 

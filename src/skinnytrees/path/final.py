@@ -1,5 +1,6 @@
 """The final ensemble at a chosen support: which ones are tried, which is taken, and how sure of itself it may be."""
 
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +12,8 @@ from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.path.comparison import no_worse
 from skinnytrees.path.evidence import Evidence, Judge
 from skinnytrees.path.rules import FinalRules, PathRecipes
-from skinnytrees.path.trainer import Blend, average, split_generator
+from skinnytrees.path.trainer import Blend, Trainer, average, split_generator
+from skinnytrees.starts import Glorot
 from skinnytrees.threads import side_by_side
 
 
@@ -22,75 +24,86 @@ class Fold(NamedTuple):
     judging: Data
 
 
-class FinalChoice(NamedTuple):
-    """How the final ensemble is made: the recipes that are averaged, and the factor of its outputs.
+class Trial(NamedTuple):
+    """Blends to try on the folds, whose design columns are those of one style; none of the folds where no rows judge."""
 
-    ``evidence`` and ``badness`` tell how good it is on rows it did not see; ``ensembles`` are those that were made to find out,
-    one for each fold.
+    folds: Sequence[Fold]
+    blends: Sequence[Blend]
+
+
+class FinalChoice(NamedTuple):
+    """How the final ensemble is made: the trial it is from, the recipes that are averaged, and the factor of its outputs.
+
+    ``evidence`` tells how good it is on rows it did not see; ``ensembles`` are those that were made to find out, one for each
+    fold.
     """
 
+    trial: int
     blend: Blend
     factor: float = 1.0
     evidence: Evidence | None = None
-    badness: float = 0.0
     ensembles: tuple[Trees, ...] = ()
 
 
-def choose_final(
-    folds: Sequence[Fold], blends: Sequence[Blend], judge: Judge, noise: float, rng: np.random.Generator
-) -> FinalChoice:
-    """Of the blends, the first that is not clearly worse than the best on the rows that judge.
+def choose_final(trials: Sequence[Trial], judge: Judge, noise: float, rng: np.random.Generator) -> FinalChoice:
+    """Of the trials' blends, the first that is not clearly worse than the best on the rows that judge.
 
     Without folds nobody can choose, and the first is taken as it is.
     """
-    if not folds:
-        return FinalChoice(blends[0])
-    trainer = judge.trainer
-    recipes = list(dict.fromkeys(itertools.chain(*blends)))
-    inner = replace(trainer, n_threads=1) if len(folds) > 1 else trainer
+    if not trials[0].folds:
+        return FinalChoice(0, trials[0].blends[0])
+    made = [_try_blends(trial, judge.trainer, rng) for trial in trials]
+    evidence = made[0][1]._replace(outputs=np.concatenate([one.outputs for _, one in made]))
+    chosen = int(np.flatnonzero(no_worse(judge.compare(evidence), noise))[0])
+    trial, blend = [(t, k) for t, one in enumerate(trials) for k in range(len(one.blends))][chosen]
+    ensembles = tuple(of_fold[blend] for of_fold in made[trial][0])
+    return FinalChoice(
+        trial, trials[trial].blends[blend], judge.factor(evidence, chosen), evidence.take([chosen]), ensembles
+    )
+
+
+def _try_blends(trial: Trial, trainer: Trainer, rng: np.random.Generator) -> tuple[list[list[Trees]], Evidence]:
+    """For each fold, an ensemble by each of the blends; and what these say about the rows that judge."""
+    recipes = list(dict.fromkeys(itertools.chain(*trial.blends)))
+    # Either the folds run side by side or, where there is only one, the copies of its ensembles.
+    inner = replace(trainer, n_threads=1) if len(trial.folds) > 1 else trainer
 
     def blended(fold: Fold, rng: np.random.Generator) -> list[Trees]:
         trained = inner.start_each(fold.training, recipes, rng)
         made = {recipe: trees for recipe, (trees, _) in zip(recipes, trained, strict=True)}
-        return [average([made[recipe] for recipe in blend]) for blend in blends]
+        return [average([made[recipe] for recipe in blend]) for blend in trial.blends]
 
     tasks = [
-        lambda fold=fold, own_rng=own_rng: blended(fold, own_rng)
-        for fold, own_rng in zip(folds, split_generator(rng, len(folds)), strict=True)
+        functools.partial(blended, fold, own_rng)
+        for fold, own_rng in zip(trial.folds, split_generator(rng, len(trial.folds)), strict=True)
     ]
-    ensembles = side_by_side(tasks, trainer.n_threads if len(folds) > 1 else 1)
-    evidence = Evidence.join(
-        [
-            Evidence(
-                np.array([trainer.outputs(trees, fold.judging.X) for trees in made]),
-                fold.judging.Y,
-                fold.judging.weight.astype(float),
-            )
-            for fold, made in zip(folds, ensembles, strict=True)
-        ]
-    )
-    compared = judge.compare(evidence)
-    i = int(np.flatnonzero(no_worse(compared, noise))[0])
-    return FinalChoice(
-        blends[i],
-        judge.factor(evidence, i),
-        evidence.take([i]),
-        float(compared.mean[i]),
-        tuple(made[i] for made in ensembles),
-    )
+    ensembles = side_by_side(tasks, trainer.n_threads if len(tasks) > 1 else 1)
+
+    def said(fold: Fold, made: list[Trees]) -> Evidence:
+        outputs = np.array([trainer.outputs(trees, fold.judging.X) for trees in made])
+        return Evidence(outputs, fold.judging.Y, fold.judging.weight.astype(float))
+
+    return ensembles, Evidence.join([said(*pair) for pair in zip(trial.folds, ensembles, strict=True)])
 
 
 def blends_to_try(rules: FinalRules, recipes: PathRecipes, n_rows: int, n_columns: int) -> tuple[Blend, ...]:
     """Large ensembles where rows allow it, means of small ones where they do not; the preferred first."""
     if n_columns > n_rows * rules.averaged_only_above_columns_per_row:
         return ((recipes.averaged,),)
-    light, strong = large_recipes(rules, recipes, n_columns)
     few = n_rows < rules.few_rows_below
+    light, strong = large_recipes(rules, recipes, n_columns)
     strong = recipes.small if few else strong
     if light == strong:
         return ((light,),)
     made: dict[str, Blend] = {"mean": (light, strong), "light": (light,), "strong": (strong,)}
     return tuple(made[name] for name in (rules.blends_on_few_rows if few else rules.blends))
+
+
+def plain_blends(rules: FinalRules, recipes: PathRecipes, n_rows: int, n_columns: int) -> tuple[Blend, ...]:
+    """What is tried on plain values besides: splits that start with all columns, which is right for linear functions."""
+    if n_rows < rules.few_rows_below:
+        return ((recipes.averaged,),)
+    return ((replace(large_recipes(rules, recipes, n_columns)[0], start=Glorot()),),)
 
 
 def large_recipes(rules: FinalRules, recipes: PathRecipes, n_columns: int) -> Blend:
