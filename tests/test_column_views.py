@@ -260,6 +260,15 @@ def test_wide_tables_get_the_linear_view_only(n_cells):
     assert learn(X, views=replace(ONLY_RANKS, max_cells=9 * 60)).curves.exists.sum() == 6
 
 
+@pytest.mark.parametrize(("n_columns", "has_ranks"), [(15, True), (16, False)])
+def test_tables_with_too_many_features_per_row_get_the_linear_view_only(n_columns, has_ranks):
+    X = np.random.default_rng(0).normal(size=(30, n_columns))
+    encoder = learn(X, views=replace(ONLY_RANKS, max_features_per_row=0.5))
+    assert encoder.curves.exists.any() == has_ranks
+    if not has_ranks:
+        assert_same_encoder(encoder, learn(X, views=Views.linear_only()))
+
+
 def test_sparse_and_unscaled_columns_get_the_linear_view_only():
     X = np.random.default_rng(0).normal(size=(60, 3))
     for table, standardize in ((sparse.csr_array(X), True), (X, False)):
