@@ -140,9 +140,14 @@ def fit_path(problem: Problem, splits: Splits, settings: PathSettings, rng: np.r
         folds = walk_folds(problem, splits, settings, rng)
         walk = _prepare_walk(problem, prepared, splits.held_out, settings, settings.callbacks)
         walk.go(rng)
+        if walk.held_out is None:
+            walk.merge_starts()
         evidence = _evidence(walk, folds)
         judge = problem.judge(settings.scorer)
-        chooser = SizeChooser(walk.inputs.groups, judge, settings.rules, settings.budget, settings.size_rule)
+        chooser = SizeChooser(
+            walk.inputs.groups, judge, settings.rules, settings.budget, settings.size_rule,
+            branch_noise=0.0 if walk.inputs.recipes.prune_from else settings.rules.screening.noise,
+        )  # fmt: skip
         candidate = chooser.choose(walk.branches, evidence)
         model, final = _finish(problem, splits, settings, walk, folds, candidate, prepared, rng)
     path = _as_path(problem, prepared, judge, candidate, model)
@@ -195,6 +200,7 @@ def walk_folds(
         walk.go(rng)
         if walk.interrupted or walk.held_out is None:
             raise KeyboardInterrupt
+        walk.merge_starts()
         return [
             FoldBranch(kept, held, [point.groups for point in branch.points], walk.held_out.evidence(branch.outputs))
             for branch in walk.branches

@@ -113,8 +113,10 @@ class ScreeningRules:
     # Where nothing is pruned, screening goes to the end of the path, and its stages have to train longer.
     stage_epochs_without_pruning: int = 8
     # On few rows screening meets dead ends, and other random trees lead to others: so many walks are started where nothing is
-    # pruned, and at every size that of least training loss is taken.
+    # pruned. Held-out rows choose the first that is within so many standard errors of the best; without any, as with folds, that
+    # of least training loss is taken at every size.
     n_starts: int = 4
+    noise: float = 1.0
 
 
 @dataclass(frozen=True)

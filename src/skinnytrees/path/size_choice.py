@@ -38,12 +38,14 @@ class SizeChooser:
     rules: PathRules
     budget: float
     size_rule: str
+    # Branches that are better by less are not worth leaving the first: starts from other random trees differ by chance.
+    branch_noise: float = 0.0
 
     def choose(self, branches: Sequence[Branch], evidence: Sequence[Evidence] | None) -> Candidate:
         """Where the final ensemble is made: at the chosen size of the best branch."""
         each = [self.candidate(branches, i, None if evidence is None else evidence[i]) for i in range(len(branches))]
         n_each = max(1, len(each) // len(price_powers(self.groups, self.budget, self.rules.prices)))
-        best = [self.best_of(each[i : i + n_each], noise=0.0) for i in range(0, len(each), n_each)]
+        best = [self.best_of(each[i : i + n_each], self.branch_noise) for i in range(0, len(each), n_each)]
         # The first power makes a column earn its place; the training loss of more and cheaper columns is no evidence against it.
         return best[0] if evidence is None else self.best_of(best, self.rules.prices.noise)
 

@@ -71,10 +71,6 @@ class Walk:
             generators = split_generator(rng, len(each))
             starts = [screen(inputs, targets, own_rng) for targets, own_rng in zip(each, generators, strict=True)]
             self._branch_off(starts, len(targets))
-            n_each = rules.screening.n_starts
-            self.branches = [
-                Branch.best_of(self.branches[i : i + n_each]) for i in range(0, len(self.branches), n_each)
-            ]
             return
         if len(by_power) > 1:
             self._branch_off_by_price(by_power, rng)
@@ -107,6 +103,13 @@ class Walk:
         for points in in_step(walks, len(by_power[0]), self.inputs.trainer.n_threads):
             if self._add(list(itertools.chain(*points))):
                 return
+
+    def merge_starts(self) -> None:
+        """Make one branch of several starts, where there are any: at every size the start of least training loss."""
+        n_each = self.inputs.rules.screening.n_starts
+        if self.inputs.recipes.prune_from or len(self.branches) < n_each:
+            return
+        self.branches = [Branch.best_of(self.branches[i : i + n_each]) for i in range(0, len(self.branches), n_each)]
 
     def _branch_off(self, branches: Sequence[Iterator[PathPoint]], n_points: int) -> None:
         """From what has been walked so far, go on along several branches side by side."""
