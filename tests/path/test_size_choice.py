@@ -190,7 +190,7 @@ def test_few_rows_take_the_best_of_several_starts(n_starts, monkeypatch):
     tried, best_of = [], Branch.best_of
     monkeypatch.setattr(Branch, "best_of", lambda starts: tried.append(starts) or best_of(starts))
     rules = replace_rule(SCREENING, "screening.n_starts", n_starts)
-    model = with_rules(SkinnyTreesRegressor, rules)(5, validation_fraction=0.2, size_rule="full", **QUICK).fit(X, y)
+    model = with_rules(SkinnyTreesRegressor, rules)(5, validation_fraction=None, **QUICK).fit(X, y)
     ((*starts,),) = tried
     assert len(starts) == n_starts
     losses = np.array([[point.train_loss for point in start.points] for start in starts])
@@ -199,6 +199,14 @@ def test_few_rows_take_the_best_of_several_starts(n_starts, monkeypatch):
     assert n_starts == 1 or len({tuple(point.groups) for point in at_five}) > 1, "nothing to choose from"
     best = min(at_five, key=lambda point: point.train_loss)
     np.testing.assert_array_equal(np.flatnonzero(model.support_), best.groups)
+
+
+@pytest.mark.parametrize(("offs", "expected"), [((9, 9, 0, 9), 2), ((1.0, 1.0, 9), 0)])
+def test_start_that_is_clearly_better_on_held_out_rows_is_taken_and_else_the_first_within_noise(offs, expected):
+    chooser, branches, evidence = chooser_and_branches(offs)
+    if expected == 0:
+        evidence[1] = evidence[0]._replace(outputs=evidence[0].outputs * np.float32(0.999))
+    assert replace(chooser, branch_noise=1.0).choose(branches, evidence).branch_index == expected
 
 
 def chooser_and_branches(offs, noise=0.1, price=(1, 1, 1), budget=2):

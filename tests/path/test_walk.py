@@ -95,7 +95,7 @@ def test_many_categories_are_pruned_without_a_linear_prediction():
 def test_rules_say_how_many_branches_are_walked(monkeypatch):
     X, y = random_problem(0, 6, n_rows=60)
     for base, name, value, n_branches in [
-        (SCREENING, "screening.n_starts", 3, 1),  # of several starts the best is taken at every size
+        (SCREENING, "screening.n_starts", 3, 3),
         (PRUNING, "pruning.fill_in", (True, False, True), 3),
         (PRUNING, "pruning.fill_in", (True,), 1),
     ]:
