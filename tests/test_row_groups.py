@@ -238,7 +238,7 @@ def test_repeated_patients_look_predictable_without_groups_only(evidence):
             path = model.fit(X, y, groups=groups).path_
             scores.append(path.val_score[path.chosen])
     assert np.mean(without) > 0.7
-    assert np.mean(with_groups) < 0.2
+    assert np.mean(with_groups) < 0.3
 
 
 @pytest.mark.parametrize(

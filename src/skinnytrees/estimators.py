@@ -207,7 +207,7 @@ class _SkinnyTrees(SelectorMixin, BaseEstimator):
         self.support_ = np.zeros(self.n_features_in_, dtype=bool)
         self.support_[model.encoder.feature] = True
         self.n_features_selected_ = int(self.support_.sum())
-        importance = np.bincount(model.encoder.feature, model.column_norms() ** 2, self.n_features_in_) ** 0.5
+        importance = np.bincount(model.encoder.feature, model.column_importances(), self.n_features_in_)
         self.feature_importances_ = importance / max(importance.sum(), np.finfo(float).tiny)
 
     # --- what differs between classifier and regressor ----------------------------------------------------------------
@@ -375,7 +375,8 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
     n_features_selected_ : int
         How many they are.
     feature_importances_ : array of shape (n_features_in_,)
-        Norm of a feature's hyperplane weights, as a share of the sum over features.
+        A feature's weights in all splits, each times what the split changes in the outputs, as a fraction of the sum over
+        features.
     history_ : dict of arrays
         ``epoch``, ``loss``, ``lambda0``, ``n_features`` and ``val_loss`` of every epoch (with the path, of every size).
     path_ : FeaturePath

@@ -87,6 +87,18 @@ class SoftTrees:
         room = make_room(trees, n_rows)
         return lambda design, out: predict_rows(design, trees.W, trees.b, trees.O, base, activation, theta, room, out)
 
-    def column_norms(self) -> NDArray[np.float64]:
-        """Norm of each column's hyperplane weights."""
-        return np.linalg.norm(self.trees.W.astype(np.float64), axis=1)
+    def column_importances(self) -> NDArray[np.float64]:
+        """Weights of each column in all splits, each times what the split changes in the outputs.
+
+        Weights alone say little: splits begin with large weights on random columns, and it is the leaves that learn which of
+        them matter. A split changes the outputs by the distance between the mean leaves on its two sides, and a row reaches a
+        split at depth d with a chance of about 2**-d.
+        """
+        value, effects = self.trees.O.astype(np.float64), []
+        while value.shape[1] > self.trees.n_trees:
+            # On a level, all left children come before all right ones.
+            left, right = np.split(value, 2, axis=1)
+            effects.append(np.linalg.norm(left - right, axis=0))
+            value = (left + right) / 2
+        by_split = [effect / 2**depth for depth, effect in enumerate(reversed(effects))]
+        return np.abs(self.trees.W.astype(np.float64)) @ np.concatenate([*by_split, []])
