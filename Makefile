@@ -10,7 +10,7 @@ DEMO_STAMP := $(VENV)/.installed-demo
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-shared lint format bench torch clean
+.PHONY: help setup demo test test-shared lint format bench torch baselines clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ bench: setup  ## Measure speed, side by side in one run
 
 torch: setup  ## Add PyTorch, for the code that uses it
 	$(INSTALL) torch
+
+baselines: torch  ## Add the systems that benchmarks compare with
+	$(INSTALL) -e ".[baselines]"
 
 clean:  ## Remove .venv, caches and build output
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
