@@ -24,7 +24,8 @@ def draw_idea() -> None:
         entry = path.find(size)
         fitted = path.models[entry]
         weights = np.zeros((30, fitted.trees.W.shape[1]))
-        weights[fitted.encoder.feature] = np.abs(fitted.trees.W)
+        # A feature has several columns: its value and its ranks.
+        np.maximum.at(weights, fitted.encoder.feature, np.abs(fitted.trees.W))
         ax.imshow(np.minimum(weights, np.quantile(weights[weights > 0], 0.98)), aspect="auto", cmap="GnBu")
         ax.set_title(f"{path.n_features[entry]} features")
         ax.set_xticks([])

@@ -346,8 +346,8 @@ class SkinnyTreesClassifier(ClassifierMixin, _SkinnyTrees):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     standardize : bool, default=True
-        Bring columns to mean 0 and deviation 1, and cut what lies farther out than five deviations; False leaves them as
-        they are.
+        Bring columns to mean 0 and deviation 1, and cut what lies farther out than five deviations; with the path, also read
+        their ranks where the table is not wide. False leaves them as they are.
     validation_fraction : float, "auto" or None, default="auto"
         Fraction of the rows that is held out to choose the size (with a penalty object: to watch training). "auto" holds out a
         fifth; with the path and fewer than 400 rows, it holds out every row once, by five folds, so that all rows train the final
