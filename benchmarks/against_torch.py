@@ -30,7 +30,7 @@ from benchmarks.speed import (
 )
 from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.penalties import GroupL0
-from skinnytrees.training import TrainingSettings, train
+from skinnytrees.training.loop import TrainingSettings, train
 
 ALL_CASES = {**CASES, **SPARSE_CASES}
 N_SIGNAL = 20

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks import pool_tables
 from benchmarks.pool_fits import DEFAULT_RULE, OURS, PEERS
 from benchmarks.result_files import read_rows
-from skinnytrees.plots import ACCENT, INK, PALE
+from skinnytrees.plots.style import ACCENT, INK, PALE
 
 RIVALS = ("forest", "xgboost", "lightgbm")
 # Tables further below the best peer than this many points are listed.

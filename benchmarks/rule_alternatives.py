@@ -12,9 +12,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from skinnytrees import encoding, estimators, fitting
+from skinnytrees import fitting
+from skinnytrees.estimators import base
 from skinnytrees.optimizers import Constant
 from skinnytrees.path.rules import DEFAULT_RULES, PathRecipes, PathRules, replace_rule, rule_names
+from skinnytrees.tables import encoding
 
 Change = Callable[[PathRules], PathRules]
 
@@ -83,7 +85,7 @@ def constant(name: str, value: float, module: Any) -> Callable[[], AbstractConte
 def another_seed() -> AbstractContextManager[Any]:
     """The same rules and the same split, other random numbers: what chance alone does."""
     return patch.object(
-        estimators,
+        base,
         "fit_path",
         lambda *args: fitting.fit_path(*args[:-1], np.random.default_rng(args[-1].integers(2**31))),
     )

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from skinnytrees import SkinnyTreesClassifier
-from skinnytrees.plots import ACCENT, INK, PALE
+from skinnytrees.plots.style import ACCENT, INK, PALE
 
 N_SIGNAL = 20
 PICTURE = Path(__file__).parents[1] / "docs" / "scaling.png"

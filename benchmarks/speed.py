@@ -20,7 +20,7 @@ from skinnytrees.kernels.compilation import kernel
 from skinnytrees.kernels.state import Data, Trees, start_trees
 from skinnytrees.losses import Multinomial
 from skinnytrees.penalties import GroupL0
-from skinnytrees.training import TrainingSettings, computing, run_epochs
+from skinnytrees.training.loop import TrainingSettings, computing, run_epochs
 
 THREADS = (1, 2)
 

@@ -1,6 +1,6 @@
 """The paper's Algorithm 1 in plain PyTorch, as a second opinion on results and a yardstick for speed.
 
-Same arithmetic as ``skinnytrees.training`` with ``SGD``, ``Multinomial`` and ``GroupL0`` at a constant rate, by other
+Same arithmetic as ``skinnytrees.training.loop`` with ``SGD``, ``Multinomial`` and ``GroupL0`` at a constant rate, by other
 means: autograd instead of a pass back up the trees, and ``torch.optim.SGD``. Needs torch 2.4 or newer.
 """
 
@@ -18,7 +18,7 @@ except ImportError as error:
 from skinnytrees.activations import Activation, Sigmoid, SmoothStep
 from skinnytrees.kernels.state import Trees
 from skinnytrees.penalties import GroupL0
-from skinnytrees.training import TrainingSettings
+from skinnytrees.training.loop import TrainingSettings
 
 
 class SoftTrees(nn.Module):

@@ -17,7 +17,7 @@ from skinnytrees.kernels.state import Data, Trees, start_trees
 from skinnytrees.losses import Huber, Multinomial, Poisson, Quantile, SquaredError
 from skinnytrees.optimizers import SGD, Adam
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty
-from skinnytrees.training import TrainingSettings
+from skinnytrees.training.loop import TrainingSettings
 
 
 class Ensemble(NamedTuple):

@@ -14,7 +14,7 @@ from skinnytrees.kernels.state import Data, start_trees
 from skinnytrees.losses import Multinomial
 from skinnytrees.optimizers import SGD, Adam
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty
-from skinnytrees.training import TrainingSettings, run_epochs, train
+from skinnytrees.training.loop import TrainingSettings, run_epochs, train
 
 SETTINGS = TrainingSettings(Multinomial(), Sigmoid(), n_epochs=30, batch_size=32, learning_rate=0.3, l2=0.1)
 # Steps so long that groups come and go.
@@ -77,7 +77,9 @@ def with_all_groups(monkeypatch):
 
     def run(*args):
         with monkeypatch.context() as patch:
-            patch.setattr("skinnytrees.runs.largest_column_norms", lambda X, batch_size: np.full(X.shape[1], np.inf))
+            patch.setattr(
+                "skinnytrees.training.runs.largest_column_norms", lambda X, batch_size: np.full(X.shape[1], np.inf)
+            )
             return supports_and_trees(*args)
 
     return run

@@ -35,7 +35,7 @@ from skinnytrees.activations import Sigmoid
 from skinnytrees.kernels.state import start_trees
 from skinnytrees.losses import SquaredError
 from skinnytrees.path.trainer import Trainer
-from skinnytrees.training import evaluate
+from skinnytrees.training.loop import evaluate
 trees = start_trees(3, 4, 2, 1, np.random.default_rng(0))
 functions = Trainer(SquaredError(), Sigmoid(), 1).functions
 print(skinnytrees.__file__, evaluate(trees, np.ones((1, 3), dtype=np.float32), functions)[0, 0])

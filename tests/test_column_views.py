@@ -12,18 +12,19 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 from scipy.special import ndtri
 
-from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, estimators, load, storage
+from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, load
 from skinnytrees.activations import Sigmoid
-from skinnytrees.column_views import Curves, Views
-from skinnytrees.columns import Groups
-from skinnytrees.encoding import Encoder
 from skinnytrees.fitting import Problem
 from skinnytrees.kernels.state import start_trees
-from skinnytrees.model import SoftTrees
+from skinnytrees.model import storage
+from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.path.rules import DEFAULT_RULES, Style
 from skinnytrees.penalties import GroupL0
 from skinnytrees.starts import AxisAligned
-from skinnytrees.table_views import PickedRows, StackedRows
+from skinnytrees.tables.column_views import Curves, Views
+from skinnytrees.tables.encoding import Encoder
+from skinnytrees.tables.groups import Groups
+from skinnytrees.tables.table_views import PickedRows, StackedRows
 
 ONLY_RANKS = Views(max_levels=0, ranks_from=1)
 
@@ -286,7 +287,7 @@ def test_curve_of_one_knot_is_refused():
 
 
 def test_parts_of_tables_are_learned_as_copies_of_them_are(monkeypatch):
-    monkeypatch.setattr("skinnytrees.column_views._SORTED_AT_ONCE", 100)
+    monkeypatch.setattr("skinnytrees.tables.column_views._SORTED_AT_ONCE", 100)
     X, weight = table_of_all_kinds(), np.random.default_rng(1).uniform(0.5, 2, 60)
     rows = np.random.default_rng(2).permutation(60)[:50]
     expected = learn(X[rows], weight[rows], Views())
@@ -355,7 +356,7 @@ def test_narrowed_model_reads_its_features_at_their_new_places():
 
 @pytest.fixture
 def all_views(monkeypatch):
-    monkeypatch.setattr(estimators, "Problem", functools.partial(Problem, views=Views()))
+    monkeypatch.setattr("skinnytrees.estimators.base.Problem", functools.partial(Problem, views=Views()))
 
 
 PARAMETERS = {

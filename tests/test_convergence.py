@@ -11,7 +11,7 @@ from skinnytrees.activations import SmoothStep
 from skinnytrees.kernels.state import Data, view_trees
 from skinnytrees.losses import SquaredError
 from skinnytrees.penalties import GroupL0
-from skinnytrees.training import TrainingSettings, run_epochs
+from skinnytrees.training.loop import TrainingSettings, run_epochs
 
 LAMBDA0, L2 = 0.02, 0.02
 

@@ -32,7 +32,7 @@ from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.activations import Sigmoid, SmoothStep
 from skinnytrees.kernels.hard_splits import node_by_node
 from skinnytrees.losses import Huber, Poisson, Quantile, SquaredError
-from skinnytrees.model import SoftTrees
+from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.path.evidence import HeldOutRows
 from skinnytrees.penalties import GroupL0, GroupLasso
 

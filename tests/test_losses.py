@@ -27,7 +27,7 @@ from skinnytrees.losses import (
     UserLoss,
     regression_loss,
 )
-from skinnytrees.training import TrainingSettings, evaluate, train
+from skinnytrees.training.loop import TrainingSettings, evaluate, train
 
 EVERY = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES.values(), ids=LOSSES.keys())
 

@@ -16,11 +16,11 @@ from threadpoolctl import threadpool_limits
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.activations import Sigmoid, SmoothStep
-from skinnytrees.column_views import Curves
-from skinnytrees.encoding import Encoder
 from skinnytrees.kernels.hard_splits import reached_share
-from skinnytrees.model import SoftTrees
+from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.penalties import GroupL0
+from skinnytrees.tables.column_views import Curves
+from skinnytrees.tables.encoding import Encoder
 
 N_FEATURES = 30
 
@@ -133,7 +133,7 @@ def test_nodes_visited_one_by_one_give_the_same_outputs(theta, dtype, depth, mon
     model, X = hard_model(theta, dtype, depth=depth), random_table(300, 200)
     outputs = []
     for pays in (True, False):
-        monkeypatch.setattr("skinnytrees.model.visits_pay", lambda trees, theta, pays=pays: pays)
+        monkeypatch.setattr("skinnytrees.model.soft_trees.visits_pay", lambda trees, theta, pays=pays: pays)
         fresh = pickle.loads(pickle.dumps(model))
         outputs.append(fresh.raw(X))
         assert (fresh.reached_nodes is not None) == pays

@@ -14,7 +14,7 @@ from skinnytrees.kernels.prox import threshold_group
 from skinnytrees.kernels.state import Data, make_active, make_workspace, view_trees
 from skinnytrees.optimizers import SCHEDULES, Constant, OneCycle
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty, hard_threshold, soft_threshold
-from skinnytrees.rows import Rows, merge_rows, split_rows
+from skinnytrees.tables.rows import Rows, merge_rows, split_rows
 
 # ------------------------------------------------------------------------------------------------ proximal operators
 

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit,
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.penalties import GroupL0
-from skinnytrees.rows import Rows, fold_rows, merge_rows, split_rows
+from skinnytrees.tables.rows import Rows, fold_rows, merge_rows, split_rows
 
 seeds = st.integers(0, 2**32 - 1)
 QUICK = {"max_epochs": 2, "random_state": 0}

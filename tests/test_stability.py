@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
+from skinnytrees.estimators.stability import StabilitySelector, _default_estimator, _pair, false_selection_bound
 from skinnytrees.penalties import GroupL0
-from skinnytrees.stability import StabilitySelector, _default_estimator, _pair, false_selection_bound
 
 mpl.use("Agg")
 

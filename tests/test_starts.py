@@ -14,7 +14,7 @@ from skinnytrees.optimizers import Adam, OneCycle
 from skinnytrees.path.rules import Recipe
 from skinnytrees.path.trainer import Trainer
 from skinnytrees.starts import AxisAligned, Glorot
-from skinnytrees.table_views import view
+from skinnytrees.tables.table_views import view
 
 
 def table(n_rows=40, n_columns=6, seed=0):

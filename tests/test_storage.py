@@ -14,9 +14,10 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 
-from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, load, storage
+from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, load
 from skinnytrees.activations import SmoothStep
 from skinnytrees.losses import Huber, Poisson, Quantile, SquaredError
+from skinnytrees.model import storage
 from skinnytrees.optimizers import Adam, OneCycle
 from skinnytrees.penalties import GroupL0, GroupLasso
 

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, table_views
+from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.activations import Sigmoid
 from skinnytrees.kernels.state import Data, start_trees
 from skinnytrees.losses import Multinomial
 from skinnytrees.optimizers import SGD, Adam, FixedSupportSGD
 from skinnytrees.penalties import GroupL0, NoPenalty
-from skinnytrees.runs import gram_matrix, largest_column_norms, transposed_product
-from skinnytrees.table_views import PickedRows, StackedRows
-from skinnytrees.training import TrainingSettings, evaluate, train
+from skinnytrees.tables import table_views
+from skinnytrees.tables.table_views import PickedRows, StackedRows
+from skinnytrees.training.loop import TrainingSettings, evaluate, train
+from skinnytrees.training.runs import gram_matrix, largest_column_norms, transposed_product
 
 seeds = st.integers(0, 2**32 - 1)
 SETTINGS = TrainingSettings(Multinomial(), Sigmoid(), n_epochs=5, batch_size=16, learning_rate=0.1, l2=0.1)

@@ -8,7 +8,7 @@ from skinnytrees.activations import Sigmoid, SmoothStep
 from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.losses import Multinomial
 from skinnytrees.penalties import GroupL0
-from skinnytrees.training import TrainingSettings, train
+from skinnytrees.training.loop import TrainingSettings, train
 
 torch = pytest.importorskip("torch", minversion="2.4")
 torch_port = pytest.importorskip("benchmarks.torch_port", reason="a source distribution has no benchmarks")

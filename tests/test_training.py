@@ -19,7 +19,7 @@ from skinnytrees.losses import SquaredError
 from skinnytrees.optimizers import SGD, Adam, OneCycle
 from skinnytrees.penalties import GroupL0
 from skinnytrees.threads import allowed_threads, in_step, one_blas_thread, side_by_side
-from skinnytrees.training import TrainingSettings, train
+from skinnytrees.training.loop import TrainingSettings, train
 
 SETTINGS = TrainingSettings(
     SquaredError(), Sigmoid(), n_epochs=6, batch_size=8, learning_rate=0.1, l2=0.1, penalty=GroupL0(0.05, rate=0.1)
@@ -90,7 +90,7 @@ def test_any_number_of_epochs_may_be_asked_for_where_a_callback_stops():
 def test_rates_do_not_depend_on_how_many_are_computed_at_once(monkeypatch):
     way = {"n_epochs": 5, "schedule": OneCycle(), "penalty": GroupL0(0.01, rate=0.1)}
     together = run(**way)
-    monkeypatch.setattr("skinnytrees.training._SCHEDULED_AT_ONCE", 1)
+    monkeypatch.setattr("skinnytrees.training.loop._SCHEDULED_AT_ONCE", 1)
     one_epoch_at_a_time = run(**way)
     np.testing.assert_array_equal(together[0].flat, one_epoch_at_a_time[0].flat)
     np.testing.assert_array_equal(together[1], one_epoch_at_a_time[1])

@@ -9,14 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.activations import Activation
-from skinnytrees.column_views import Views
-from skinnytrees.columns import Groups
-from skinnytrees.encoding import Encoder
 from skinnytrees.exceptions import NothingLearnedWarning
-from skinnytrees.feature_path import FeaturePath
 from skinnytrees.kernels.state import Data, Trees, start_trees
 from skinnytrees.losses import Loss, TargetScale
-from skinnytrees.model import SoftTrees
+from skinnytrees.model.feature_path import FeaturePath
+from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.path.comparison import Scorer, no_worse
 from skinnytrees.path.evidence import Evidence, HeldOutRows, Judge
 from skinnytrees.path.final import FinalChoice, Fold, Trial, blends_to_try, choose_final, plain_blends
@@ -26,9 +23,12 @@ from skinnytrees.path.rules import PathRules
 from skinnytrees.path.size_choice import Candidate, SizeChooser
 from skinnytrees.path.trainer import Trainer, split_generator
 from skinnytrees.path.walk import Walk
-from skinnytrees.rows import Rows
+from skinnytrees.tables.column_views import Views
+from skinnytrees.tables.encoding import Encoder
+from skinnytrees.tables.groups import Groups
+from skinnytrees.tables.rows import Rows
 from skinnytrees.threads import side_by_side
-from skinnytrees.training import Callback, EpochReport, TrainingSettings, computing, train
+from skinnytrees.training.loop import Callback, EpochReport, TrainingSettings, computing, train
 
 
 class Prepared(NamedTuple):

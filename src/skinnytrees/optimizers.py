@@ -12,7 +12,7 @@ from scipy import sparse
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels.state import make_moments
-from skinnytrees.runs import CellsRun, FixedRun, Run, Task, begin_at_fixed_support, begin_penalised
+from skinnytrees.training.runs import CellsRun, FixedRun, Run, Task, begin_at_fixed_support, begin_penalised
 
 
 class RateSchedule(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skinnytrees.training import EpochReport
+    from skinnytrees.training.loop import EpochReport
 
 Show = Callable[["EpochReport"], None]
 

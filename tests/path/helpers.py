@@ -8,12 +8,12 @@ from sklearn.datasets import load_breast_cancer, load_wine
 
 from skinnytrees import SkinnyTreesClassifier
 from skinnytrees.activations import Sigmoid
-from skinnytrees.columns import Groups
 from skinnytrees.losses import SquaredError, TargetScale
 from skinnytrees.path.evidence import Judge
 from skinnytrees.path.points import PathInputs
 from skinnytrees.path.rules import DEFAULT_RULES, replace_rule
 from skinnytrees.path.trainer import Trainer
+from skinnytrees.tables.groups import Groups
 
 QUICK = {"max_epochs": 2, "n_estimators": 5, "random_state": 0}
 # The path screens all the way, or prunes from so few rows on that tests are quick.

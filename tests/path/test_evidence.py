@@ -8,7 +8,8 @@ from sklearn.datasets import load_wine
 from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, estimators
+from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
+from skinnytrees.estimators import base
 from skinnytrees.losses import Multinomial, Quantile, SquaredError, TargetScale, UserLoss
 from skinnytrees.path.comparison import LossComparison, ScoreComparison, Scorer
 from skinnytrees.path.evidence import Evidence, Judge
@@ -47,9 +48,9 @@ def test_folds_choose_the_size_and_all_rows_train_the_model(rules):
 @pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
 def test_few_rows_are_each_held_out_once_and_all_train_the_model(rules, monkeypatch):
     X, y = random_problem(3, 4, n_rows=53)
-    splits, fit_path = [], estimators.fit_path
+    splits, fit_path = [], base.fit_path
     monkeypatch.setattr(
-        estimators, "fit_path", lambda problem, split, *more: splits.append(split) or fit_path(problem, split, *more)
+        base, "fit_path", lambda problem, split, *more: splits.append(split) or fit_path(problem, split, *more)
     )
     model = with_rules(SkinnyTreesRegressor, rules)(3, **QUICK).fit(X, y)
     (split,) = splits
@@ -70,9 +71,9 @@ def test_few_rows_are_each_held_out_once_and_all_train_the_model(rules, monkeypa
 @pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
 def test_rules_say_below_how_many_rows_folds_judge_unless_the_user_does(below, fraction, expected, monkeypatch):
     X, y = random_problem(0, 3, n_rows=60)
-    splits, fit_path = [], estimators.fit_path
+    splits, fit_path = [], base.fit_path
     monkeypatch.setattr(
-        estimators, "fit_path", lambda problem, split, *more: splits.append(split) or fit_path(problem, split, *more)
+        base, "fit_path", lambda problem, split, *more: splits.append(split) or fit_path(problem, split, *more)
     )
     rules = replace_rule(SCREENING, "evidence.folds_below_rows", below)
     model = with_rules(SkinnyTreesRegressor, rules)(2, validation_fraction=fraction, **QUICK).fit(X, y)

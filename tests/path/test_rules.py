@@ -8,7 +8,6 @@ import pytest
 from sklearn.base import clone
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
-from skinnytrees.column_views import Views
 from skinnytrees.optimizers import Constant
 from skinnytrees.path.pruning import after_losing, for_columns
 from skinnytrees.path.rules import (
@@ -23,6 +22,7 @@ from skinnytrees.path.rules import (
     rule_names,
 )
 from skinnytrees.starts import AxisAligned
+from skinnytrees.tables.column_views import Views
 
 from .helpers import QUICK, random_problem, with_rules
 

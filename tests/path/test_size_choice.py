@@ -15,7 +15,7 @@ from skinnytrees.path.evidence import Evidence, Judge
 from skinnytrees.path.points import Branch, PathPoint
 from skinnytrees.path.rules import DEFAULT_RULES, SizeRules, replace_rule
 from skinnytrees.path.size_choice import SizeChooser, choose_point, choose_size
-from skinnytrees.training import EpochReport
+from skinnytrees.training.loop import EpochReport
 
 from .helpers import BOTH_PHASES, QUICK, SCREENING, make_groups, make_judge, with_rules
 

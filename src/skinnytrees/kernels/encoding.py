@@ -1,4 +1,4 @@
-"""From the values of a table to design rows; ``skinnytrees.encoding`` says what the columns of a design mean."""
+"""From the values of a table to design rows; ``skinnytrees.tables.encoding`` says what the columns of a design mean."""
 
 from math import floor
 

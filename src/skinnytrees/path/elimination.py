@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from skinnytrees.columns import Groups
 from skinnytrees.kernels.compilation import SameTypes
 from skinnytrees.kernels.epoch import evaluate_scores
 from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace
 from skinnytrees.losses import fill_loss
 from skinnytrees.path.rules import EliminationRules
 from skinnytrees.path.targets import Target, worth_for_price
+from skinnytrees.tables.groups import Groups
 
 # Rows whose loss is evaluated at once.
 _PIECE = 64

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.columns import Groups
 from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.losses import TargetScale
 from skinnytrees.path.calibration import best_factor, effective_rows
 from skinnytrees.path.comparison import Comparison, LossComparison, ScoreComparison, Scorer
 from skinnytrees.path.points import data_of
 from skinnytrees.path.trainer import Trainer
+from skinnytrees.tables.groups import Groups
 
 
 class Evidence(NamedTuple):

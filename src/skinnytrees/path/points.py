@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from skinnytrees.columns import Groups
 from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.path.rules import PathRecipes, PathRules
 from skinnytrees.path.targets import Target, keep_worthiest
 from skinnytrees.path.trainer import Trainer
-from skinnytrees.table_views import PickedRows
-from skinnytrees.training import EpochReport
+from skinnytrees.tables.groups import Groups
+from skinnytrees.tables.table_views import PickedRows
+from skinnytrees.training.loop import EpochReport
 
 # Sparse data of more values than this stays sparse: dense, it would take 200 MB.
 _MOST_DENSE_VALUES = 50_000_000

@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from numbers import Real
 from typing import Any
 
-from skinnytrees.column_views import Views
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
 from skinnytrees.starts import AxisAligned, Glorot, Start
+from skinnytrees.tables.column_views import Views
 
 _GLOROT = Glorot()
 

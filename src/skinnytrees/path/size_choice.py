@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.columns import Groups
 from skinnytrees.path.comparison import Comparison, no_worse
 from skinnytrees.path.evidence import Evidence, Judge
 from skinnytrees.path.points import Branch
 from skinnytrees.path.rules import PathRules, SizeRules
 from skinnytrees.path.targets import has_equal_prices, price_powers
+from skinnytrees.tables.groups import Groups
 
 
 class Candidate(NamedTuple):

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.columns import Groups
 from skinnytrees.kernels.state import view_trees
 from skinnytrees.path.points import PathInputs, PathPoint, group_norms
-from skinnytrees.runs import split_gradients, transposed_product
+from skinnytrees.tables.groups import Groups
+from skinnytrees.training.runs import split_gradients, transposed_product
 
 
 def swap(point: PathPoint, inputs: PathInputs, rng: np.random.Generator) -> PathPoint:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.columns import Groups
 from skinnytrees.path.rules import PriceRules, SizeRules
+from skinnytrees.tables.groups import Groups
 
 # Sums of prices are compared up to rounding.
 _ROUNDING = 1e-9

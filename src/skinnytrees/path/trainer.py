@@ -16,7 +16,7 @@ from skinnytrees.kernels.state import Data, Functions, Trees, view_trees
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.path.rules import Recipe
 from skinnytrees.threads import side_by_side
-from skinnytrees.training import TrainingSettings, evaluate, refuse_divergence, run_epochs
+from skinnytrees.training.loop import TrainingSettings, evaluate, refuse_divergence, run_epochs
 
 # Recipes whose ensembles are averaged.
 Blend = tuple[Recipe, ...]

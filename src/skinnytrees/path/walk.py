@@ -14,7 +14,7 @@ from skinnytrees.path.screening import screen
 from skinnytrees.path.targets import Target, falling_targets, price_powers
 from skinnytrees.path.trainer import split_generator
 from skinnytrees.threads import in_step
-from skinnytrees.training import EpochReport
+from skinnytrees.training.loop import EpochReport
 
 
 class Walk:

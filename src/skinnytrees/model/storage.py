@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.activations import Sigmoid, SmoothStep
-from skinnytrees.column_views import Curves
-from skinnytrees.encoding import Encoder
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.feature_path import FeaturePath
 from skinnytrees.kernels.state import Trees, view_trees
 from skinnytrees.losses import Huber, Multinomial, Poisson, Quantile, SquaredError
-from skinnytrees.model import SoftTrees
+from skinnytrees.model.feature_path import FeaturePath
+from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.optimizers import SGD, Adam, Constant, OneCycle
 from skinnytrees.penalties import GroupL0, GroupLasso
-from skinnytrees.tables import Vocabulary
+from skinnytrees.tables.column_views import Curves
+from skinnytrees.tables.encoding import Encoder
+from skinnytrees.tables.frames import Vocabulary
 
 # Raise it when a file can no longer be read by the code before the change.
 FORMAT = 2

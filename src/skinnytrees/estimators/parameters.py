@@ -11,7 +11,7 @@ from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss
 from skinnytrees.optimizers import OPTIMIZERS, SCHEDULES
 from skinnytrees.penalties import NoPenalty
-from skinnytrees.training import TrainingSettings
+from skinnytrees.training.loop import TrainingSettings
 
 CONSTRAINTS: dict[str, list[Any]] = {
     "feature_budget": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, None, closed="neither"), None],

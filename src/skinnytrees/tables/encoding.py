@@ -1,7 +1,7 @@
 """From a table of numbers to the float32 design that kernels read, learned from training rows only.
 
 Every feature of the table becomes one contiguous range of design columns: its standardised values, where values are missing an
-indicator of that, and the further views that ``skinnytrees.column_views`` decides on; or one 0/1 column per category. The
+indicator of that, and the further views that ``skinnytrees.tables.column_views`` decides on; or one 0/1 column per category. The
 columns of a group of features stand together.
 """
 
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import assert_all_finite
 
-from skinnytrees.column_views import (
+from skinnytrees.kernels.encoding import encode_rows
+from skinnytrees.kernels.state import select_runs
+from skinnytrees.tables.column_views import (
     Curves,
     Distinct,
     Views,
@@ -24,10 +26,8 @@ from skinnytrees.column_views import (
     normal_scores,
     uniform_scores,
 )
-from skinnytrees.columns import Groups
-from skinnytrees.kernels.encoding import encode_rows
-from skinnytrees.kernels.state import select_runs
-from skinnytrees.table_views import PickedRows, pieces, view
+from skinnytrees.tables.groups import Groups
+from skinnytrees.tables.table_views import PickedRows, pieces, view
 
 # Values worked on at once: with their copy in single precision they fill a second-level cache. Not fewer rows than these,
 # because each run reads all weights of the ensemble.
@@ -56,7 +56,7 @@ class Scaling:
     Examples
     --------
     >>> import numpy as np
-    >>> from skinnytrees.encoding import Scaling
+    >>> from skinnytrees.tables.encoding import Scaling
     >>> scaling = Scaling.learn(np.array([[1.0], [3.0]]), np.ones(2))
     >>> scaling.mean.tolist(), scaling.scale.tolist()
     ([2.0], [1.0])
@@ -85,7 +85,7 @@ class Scaling:
         Examples
         --------
         >>> import numpy as np
-        >>> from skinnytrees.encoding import Scaling
+        >>> from skinnytrees.tables.encoding import Scaling
         >>> values = np.append(np.arange(99.0), 1e6)[:, None]
         >>> Scaling.learn(values, np.ones(100)).scale.round().tolist()
         [99494.0]
@@ -265,7 +265,7 @@ def cached_pieces(n_rows: int, n_columns: int) -> Iterator[slice]:
 
     Examples
     --------
-    >>> from skinnytrees.encoding import cached_pieces
+    >>> from skinnytrees.tables.encoding import cached_pieces
     >>> list(cached_pieces(1000, n_columns=50))
     [slice(0, 655, None), slice(655, 1310, None)]
     """

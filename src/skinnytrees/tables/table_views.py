@@ -23,7 +23,7 @@ class PickedRows:
     Examples
     --------
     >>> import numpy as np
-    >>> from skinnytrees.table_views import PickedRows
+    >>> from skinnytrees.tables.table_views import PickedRows
     >>> picked = PickedRows(np.arange(8.0).reshape(4, 2), np.array([3, 0]))
     >>> picked[:1].tolist(), picked[:, np.array([1])].shape
     ([[6.0, 7.0]], (2, 1))
@@ -90,7 +90,7 @@ class StackedRows:
     Examples
     --------
     >>> import numpy as np
-    >>> from skinnytrees.table_views import StackedRows
+    >>> from skinnytrees.tables.table_views import StackedRows
     >>> stacked = StackedRows((np.zeros((2, 3)), np.ones((1, 3))))
     >>> stacked.shape, stacked[1:].tolist()
     ((3, 3), [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
@@ -135,7 +135,7 @@ def pieces(n: int, size: int, n_values: int = _VALUES_AT_ONCE) -> Iterator[slice
 
     Examples
     --------
-    >>> from skinnytrees.table_views import pieces
+    >>> from skinnytrees.tables.table_views import pieces
     >>> list(pieces(5, size=100, n_values=300))
     [slice(0, 3, None), slice(3, 6, None)]
     """

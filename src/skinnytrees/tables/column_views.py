@@ -2,7 +2,7 @@
 
 Trees do not care about monotone transformations of a column, linear splits do. A feature may therefore have several design
 columns in its one group: its scaled value, the normal score of its rank, its uniform rank, and one 0/1 column per value where
-it has few of them. ``skinnytrees.encoding`` puts these columns together.
+it has few of them. ``skinnytrees.tables.encoding`` puts these columns together.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels.state import select_runs
-from skinnytrees.table_views import pieces, view
+from skinnytrees.tables.table_views import pieces, view
 
 # With two values, a 0/1 column per value would repeat the scaled value.
 _LEVELS_FROM = 3
@@ -54,7 +54,7 @@ class Views:
 
     Examples
     --------
-    >>> from skinnytrees.column_views import Views
+    >>> from skinnytrees.tables.column_views import Views
     >>> Views().ranks, Views.linear_only().ranks
     (True, False)
     """
@@ -91,7 +91,7 @@ class Curves:
     Examples
     --------
     >>> import numpy as np
-    >>> from skinnytrees.column_views import Curves
+    >>> from skinnytrees.tables.column_views import Curves
     >>> curves = Curves(knots=np.array([0.0, 1.0]), heights=np.array([-1.0, 1.0]), offsets=np.array([0, 2, 2]))
     >>> curves.exists.tolist(), curves.select(np.array([1])).knots.tolist()
     ([True, False], [])
@@ -165,7 +165,7 @@ def normal_scores(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
     Examples
     --------
     >>> import numpy as np
-    >>> from skinnytrees.column_views import normal_scores
+    >>> from skinnytrees.tables.column_views import normal_scores
     >>> normal_scores(np.array([0.0, 0.5, 0.975])).round(2).tolist()
     [-5.0, 0.0, 1.96]
     """
@@ -178,7 +178,7 @@ def uniform_scores(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
     Examples
     --------
     >>> import numpy as np
-    >>> from skinnytrees.column_views import uniform_scores
+    >>> from skinnytrees.tables.column_views import uniform_scores
     >>> uniform_scores(np.array([0.0, 0.5, 1.0])).round(2).tolist()
     [-1.73, 0.0, 1.73]
     """

@@ -21,10 +21,11 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 
-from skinnytrees.estimators import SkinnyTreesClassifier, SkinnyTreesRegressor
+from skinnytrees.estimators.classifier import SkinnyTreesClassifier
+from skinnytrees.estimators.regressor import SkinnyTreesRegressor
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.plots import ACCENT, INK, PALE, new_axes
-from skinnytrees.tables import is_frame
+from skinnytrees.plots.style import ACCENT, INK, PALE, new_axes
+from skinnytrees.tables.frames import is_frame
 
 # For mypy: the constructors of the estimators have no annotations.
 _CLASSIFIER: Any = SkinnyTreesClassifier
@@ -122,7 +123,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from skinnytrees.stability import StabilitySelector
+    >>> from skinnytrees.estimators.stability import StabilitySelector
     >>> X = np.random.default_rng(0).normal(size=(200, 50))
     >>> y = X[:, 3] + X[:, 17] + X[:, 42] > 0
     >>> selector = StabilitySelector(n_resamples=10, random_state=0).fit(X, y)
@@ -322,7 +323,7 @@ def false_selection_bound(mean_selected: float, n_features: int, threshold: floa
 
     Examples
     --------
-    >>> from skinnytrees.stability import false_selection_bound
+    >>> from skinnytrees.estimators.stability import false_selection_bound
     >>> false_selection_bound(mean_selected=10, n_features=1000, threshold=0.75)
     0.2
     """

@@ -115,7 +115,7 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
 
     Examples
     --------
-    >>> from skinnytrees.tables import read_groups
+    >>> from skinnytrees.tables.frames import read_groups
     >>> read_groups(["a", "a", "b"], 3).tolist()
     ['a', 'a', 'b']
     >>> read_groups([1, 2], 3)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.table_views import StackedRows, pick_rows
+from skinnytrees.tables.table_views import StackedRows, pick_rows
 
 # Columns read to put rows in order; rows that agree in all of them are compared in full.
 _KEY_COLUMNS = 64
@@ -51,7 +51,7 @@ def merge_rows(rows: Rows) -> Rows:
     Examples
     --------
     >>> import numpy as np
-    >>> from skinnytrees.rows import Rows, merge_rows
+    >>> from skinnytrees.tables.rows import Rows, merge_rows
     >>> merged = merge_rows(Rows(np.array([[1.0], [2.0], [1.0]]), np.zeros((3, 1)), np.ones(3)))
     >>> sorted(zip(merged.X[:][:, 0].tolist(), merged.weight.tolist()))
     [(1.0, 2.0), (2.0, 1.0)]
@@ -150,7 +150,7 @@ def split_rows(
     Examples
     --------
     >>> import numpy as np
-    >>> from skinnytrees.rows import split_rows
+    >>> from skinnytrees.tables.rows import split_rows
     >>> train, held_out = split_rows(10, 0.2, np.random.default_rng(0))
     >>> len(train), len(held_out)
     (8, 2)
@@ -226,7 +226,7 @@ def fold_rows(
     Examples
     --------
     >>> import numpy as np
-    >>> from skinnytrees.rows import fold_rows
+    >>> from skinnytrees.tables.rows import fold_rows
     >>> labels = np.array([0, 0, 0, 0, 1, 1, 2])
     >>> folds = fold_rows(7, 2, np.random.default_rng(0), labels)
     >>> [labels[held_out].tolist() for _, held_out in folds]

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.activations import Activation, SmoothStep
-from skinnytrees.encoding import Encoder, cached_pieces
 from skinnytrees.kernels.compilation import compilation_notice
 from skinnytrees.kernels.hard_splits import Nodes, node_by_node, predict_reached, visits_pay, way_down
 from skinnytrees.kernels.prediction import make_room, predict_rows
 from skinnytrees.kernels.state import Trees
 from skinnytrees.losses import TargetScale
+from skinnytrees.tables.encoding import Encoder, cached_pieces
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from skinnytrees.kernels.state import (
     no_samples,
     view_trees,
 )
-from skinnytrees.table_views import PickedRows, pieces, view
+from skinnytrees.tables.table_views import PickedRows, pieces, view
 
 # The matrix of all products between rows is worth its time and memory up to this many rows.
 _SAMPLE_SPACE_ROWS = 5000

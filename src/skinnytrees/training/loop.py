@@ -23,9 +23,9 @@ from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule
 from skinnytrees.penalties import NoPenalty, Penalty
 from skinnytrees.progress import progress_bar
-from skinnytrees.runs import Run, Snapshot, Task
-from skinnytrees.table_views import pieces
+from skinnytrees.tables.table_views import pieces
 from skinnytrees.threads import one_blas_thread
+from skinnytrees.training.runs import Run, Snapshot, Task
 
 # Rows evaluated at once: enough for BLAS, few enough that their routing stays in the cache.
 _PIECE = 64

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skinnytrees.feature_path import FeaturePath
+    from skinnytrees.model.feature_path import FeaturePath
 
 INK, ACCENT, PALE = "#1b3a4b", "#d1495b", "#8fb8c9"
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.model import SoftTrees
+from skinnytrees.model.soft_trees import SoftTrees
 
 _COLUMNS = ("n_features", "val_score", "val_score_se", "train_loss", "cost")
 
@@ -104,6 +104,6 @@ class FeaturePath:
         -------
         matplotlib Axes
         """
-        from skinnytrees.plots import plot_path
+        from skinnytrees.plots.style import plot_path
 
         return plot_path(self, ax)

@@ -1,0 +1,7 @@
+"""scikit-learn's face: the classifier, the regressor, stability selection, and reading them from files."""
+
+from skinnytrees.estimators.classifier import SkinnyTreesClassifier
+from skinnytrees.estimators.loading import load
+from skinnytrees.estimators.regressor import SkinnyTreesRegressor
+
+__all__ = ["SkinnyTreesClassifier", "SkinnyTreesRegressor", "load"]

@@ -1,0 +1,302 @@
+"""What classifier and regressor share: validate, encode, train, set attributes. The work is done elsewhere."""
+
+import copy
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.feature_selection import SelectorMixin
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from skinnytrees.estimators.parameters import (
+    CONSTRAINTS,
+    chosen_activation,
+    final_recipe,
+    penalised_size,
+    penalised_training,
+)
+from skinnytrees.exceptions import refuse_unless
+from skinnytrees.fitting import PathSettings, Problem, Splits, fit_path, fit_penalised
+from skinnytrees.losses import Loss, TargetScale
+from skinnytrees.model import storage
+from skinnytrees.model.soft_trees import SoftTrees
+from skinnytrees.path.comparison import Scorer
+from skinnytrees.path.rules import DEFAULT_RULES, PathRules
+from skinnytrees.progress import path_progress
+from skinnytrees.tables.encoding import varying_features
+from skinnytrees.tables.frames import Vocabulary, is_float_array, open_table, read_columns, read_groups, read_table
+from skinnytrees.tables.groups import Groups, find_columns
+from skinnytrees.tables.rows import Rows, check_folds, check_groups, fold_rows, merge_rows, split_rows
+from skinnytrees.threads import allowed_threads
+from skinnytrees.training.loop import EpochReport
+
+Folds = Sequence[tuple[Rows, Rows]]
+
+
+class SkinnyTrees(SelectorMixin, BaseEstimator):
+    """What classifier and regressor share."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
+    # A subclass may have other rules, which is how benchmarks and tests compare them; cloning keeps a class.
+    _rules: ClassVar[PathRules] = DEFAULT_RULES
+    _vocabulary: Vocabulary | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # --- what fit does -----------------------------------------------------------------------------------------------
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, X_val: Any, y_val: Any, sample_weight_val: Any
+    ) -> None:
+        given = self._read_rows(X, y, sample_weight, reset=True)
+        row_groups = read_groups(groups, len(given.Y))
+        if self.cv is not None or (self.validation_fraction is not None and X_val is None):
+            given = given._replace(group=row_groups)
+        rows = merge_rows(given)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        held_out = None
+        if X_val is None and y_val is None:
+            refuse_unless(
+                sample_weight_val is None, "sample_weight_val was given without X_val. Give X_val and y_val, too."
+            )
+        else:
+            refuse_unless(X_val is not None and y_val is not None, "Give X_val and y_val both, or neither.")
+            held_out = self._read_rows(X_val, y_val, sample_weight_val, reset=False)
+        self.__dict__.pop("path_", None)  # of an earlier fit
+        if isinstance(self.penalty, str):
+            self._fit_path(self._split(given, rows, held_out, rng), rng)
+        else:
+            training, held_out = self._hold_out(rows, rng) if held_out is None else (rows, held_out)
+            problem = self._problem(training, self._column_groups())
+            settings = penalised_training(self, problem.loss, problem.activation)
+            self._adopt(*fit_penalised(problem, training, held_out, settings, *penalised_size(self), rng))
+
+    def _fit_path(self, splits: Splits, rng: np.random.Generator) -> None:
+        groups = self._column_groups()
+        budget = groups.total_price(self.feature_budget, self.n_features_in_, self.feature_costs)
+        useful = groups.worth_trying(budget, varying_features(splits.training.X))
+        problem = self._problem(splits.training, useful)
+        with path_progress(self.verbose) as show:
+            settings = PathSettings(
+                budget=budget,
+                size_rule=self.size_rule,
+                refit=self.refit,
+                rules=self._rules,
+                final_recipe=final_recipe(self),
+                scorer=self._scorer(problem),
+                callbacks=tuple(self.callbacks or ()),
+                show=show,
+            )
+            fitted = fit_path(problem, splits, settings, rng)
+        self.path_ = fitted.path
+        self._adopt(fitted.model, fitted.reports)
+
+    def _scorer(self, problem: Problem) -> Scorer | None:
+        """What the user gave as ``scoring``, for raw outputs in the unit of the target."""
+        if self.scoring is None:
+            return None
+        multi_output = getattr(self, "_is_multi_output", False)
+        return Scorer(self.scoring, getattr(self, "classes_", None), problem.loss.to_prediction, multi_output)
+
+    def _read_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Rows:
+        X = self._read_table(X, reset)
+        Y = self._read_target(y, reset)
+        check_consistent_length(X, Y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        refuse_unless(bool(weight.sum() > 0), "sample_weight is zero for every row. Give some rows a positive weight.")
+        return Rows(X, Y, weight * self._class_weights(Y, weight))
+
+    def _read_table(self, X: Any, reset: bool) -> Any:
+        """All columns as numbers; a frame's words are learned with ``reset``."""
+        X = open_table(self, X, None if reset else self._vocabulary, reset=reset)
+        if reset:
+            self._vocabulary = Vocabulary.learn(X, self._categorical_columns())
+        return read_table(self, X, self._vocabulary)
+
+    def _categorical_columns(self) -> set[int]:
+        if isinstance(self.categorical_features, str):
+            return set()
+        columns = find_columns(self.categorical_features, self.n_features_in_, self._names(), "categorical_features")
+        return set(columns.tolist())
+
+    def _names(self) -> NDArray[Any] | None:
+        return getattr(self, "feature_names_in_", None)
+
+    def _split(self, given: Rows, rows: Rows, held_out: Rows | None, rng: np.random.Generator) -> Splits:
+        """Which rows train and which judge: those the user names, else folds where rows are few, else a held-out fraction."""
+        rules = self._rules.evidence
+        if held_out is not None:
+            refuse_unless(
+                self.cv is None,
+                f"X_val was given, and cv={self.cv!r}. Either of them chooses the size: leave the other out.",
+            )
+            return Splits(rows, held_out, (), rows.join(held_out) if self.refit else rows)
+        if self.cv is not None:
+            return Splits(rows, None, self._folds(given, rows, rng), rows)
+        if self.validation_fraction == "auto" and len(rows.Y) < rules.folds_below_rows:
+            return Splits(rows, None, self._own_folds(rows, rules.n_folds, rng), rows)
+        return Splits(*self._hold_out(rows, rng), (), rows)
+
+    def _hold_out(self, rows: Rows, rng: np.random.Generator) -> tuple[Rows, Rows | None]:
+        fraction = self.validation_fraction
+        if fraction is None or self.cv is not None:
+            return rows, None
+        fraction = self._rules.evidence.held_out_fraction if fraction == "auto" else fraction
+        kept, held_out = split_rows(len(rows.Y), fraction, rng, self._strata(rows.Y), rows.group)
+        return rows.take(kept), rows.take(held_out) if len(held_out) else None
+
+    def _folds(self, given: Rows, rows: Rows, rng: np.random.Generator) -> Folds:
+        """The user's folds."""
+        if isinstance(self.cv, Integral):
+            check_groups(rows.group, int(self.cv))
+            refuse_unless(
+                int(self.cv) <= len(rows.Y),
+                f"cv={self.cv} asks for more folds than there are rows ({len(rows.Y)}). Use a number up to {len(rows.Y)}.",
+            )
+            return self._own_folds(rows, int(self.cv), rng)
+        # Folds that are given as row numbers speak of the rows as they were given.
+        splitter = check_cv(self.cv, given.Y[:, 0], classifier=is_classifier(self))
+        targets_and_groups = (given.Y[:, 0],) if given.group is None else (given.Y[:, 0], given.group)
+        pairs = check_folds(splitter.split(np.zeros((len(given.Y), 1)), *targets_and_groups), given.group)
+        return [(merge_rows(given.take(kept)), merge_rows(given.take(held))) for kept, held in pairs]
+
+    def _own_folds(self, rows: Rows, n_folds: int, rng: np.random.Generator) -> Folds:
+        """Folds that spread every class as evenly as they can; none where there is nothing to hold out."""
+        pairs = fold_rows(len(rows.Y), n_folds, rng, self._strata(rows.Y), rows.group)
+        return [(rows.take(kept), rows.take(held)) for kept, held in pairs]
+
+    def _column_groups(self) -> Groups:
+        return Groups.read(
+            self.feature_groups, self.feature_costs, self.always_select, self.n_features_in_, self._names()
+        )
+
+    def _problem(self, training: Rows, groups: Groups) -> Problem:
+        loss = self._loss()
+        words = set() if self._vocabulary is None else set(self._vocabulary.words)
+        return Problem(
+            loss=loss,
+            activation=chosen_activation(self),
+            n_outputs=self._n_outputs(training),
+            groups=groups,
+            is_categorical=np.isin(np.arange(self.n_features_in_), sorted(words | self._categorical_columns())),
+            standardize=self.standardize,
+            target=self._target_scale(training, loss),
+            n_threads=allowed_threads(self.n_jobs),
+        )
+
+    def _adopt(self, model: SoftTrees, reports: list[EpochReport]) -> None:
+        self._adopt_model(model)
+        self.history_ = {
+            name: np.array(column) for name, column in zip(EpochReport._fields, zip(*reports, strict=True), strict=True)
+        }
+
+    def _adopt_model(self, model: SoftTrees) -> None:
+        self.model_ = model
+        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
+        self.support_[model.encoder.feature] = True
+        self.n_features_selected_ = int(self.support_.sum())
+        importance = np.bincount(model.encoder.feature, model.column_importances(), self.n_features_in_)
+        self.feature_importances_ = importance / max(importance.sum(), np.finfo(float).tiny)
+
+    # --- what differs between classifier and regressor ----------------------------------------------------------------
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def _class_weights(self, Y: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.ones(len(Y))
+
+    def _strata(self, Y: NDArray[np.float64]) -> NDArray[Any] | None:
+        return None
+
+    def _n_outputs(self, rows: Rows) -> int:
+        raise NotImplementedError
+
+    def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
+        raise NotImplementedError
+
+    # --- after fit --------------------------------------------------------------------------------------------------
+
+    def at(self, n_features: int) -> Any:
+        """The fitted estimator at another size of the path, without training.
+
+        Parameters
+        ----------
+        n_features : int
+            At most this many features: the largest size of the path that fits is taken.
+
+        Returns
+        -------
+        estimator
+            A fitted copy. At the chosen size its model is the final one, elsewhere the one that the path had at this size,
+            trained on the training rows.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "path_"):
+            raise AttributeError(
+                f"at() needs a path, but penalty={self.penalty!r} leaves none. Fit with penalty='path'."
+            )
+        smaller = copy.copy(self)
+        entry = self.path_.find(n_features)
+        smaller._adopt_model(self.path_.final if entry == self.path_.chosen else self.path_.models[entry])
+        return smaller
+
+    def save(self, file: storage.File) -> None:
+        """Write the fitted estimator to a file that ``skinnytrees.load`` reads; there is no pickle inside.
+
+        Parameters
+        ----------
+        file : str, path or binary file
+            Where to; a file that is there already is replaced once the new one is whole.
+
+        Notes
+        -----
+        Everything is kept, the path included, but for ``callbacks``, a callable given as ``scoring`` and a random generator
+        given as ``random_state``: they come back as None. An object that is not of this library, such as a loss of your own,
+        is refused.
+        """
+        check_is_fitted(self)
+        state = {name: value for name, value in vars(self).items() if name != "callbacks"}
+        if callable(self.scoring):
+            state["scoring"] = None
+        if not isinstance(self.random_state, Integral | None):
+            state["random_state"] = None
+        storage.write(file, type(self).__name__, state)
+
+    def _raw(self, X: Any) -> NDArray[np.float64]:
+        """The ensemble's outputs; of X, only the selected columns are read."""
+        check_is_fitted(self, "model_")
+        if not self._is_ready(X):
+            X = open_table(self, X, self._vocabulary, reset=False)
+        if is_float_array(X):
+            return self.model_.raw(X)
+        return self.model_.narrowed.raw(read_columns(self, X, self._vocabulary, self.model_.features))
+
+    def _is_ready(self, X: Any) -> bool:
+        """Whether scikit-learn's checks, which take longer than predicting a row, would have nothing to say."""
+        as_wide = is_float_array(X) and X.shape[1] == self.n_features_in_
+        return as_wide and self._vocabulary is None and self._names() is None
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        return self.support_
+
+
+def refuse_missing_target(estimator: Any, y: Any) -> None:
+    """Say what is missing where scikit-learn's own check would speak of arrays."""
+    refuse_unless(
+        y is not None,
+        f"{type(estimator).__name__} requires y to be passed, but the target y is None. Pass the targets as y.",
+    )

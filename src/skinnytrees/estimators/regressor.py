@@ -1,0 +1,163 @@
+"""The regressor: one or more numbers per row, in the unit of the target."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.validation import _check_y
+
+from skinnytrees.estimators.base import SkinnyTrees, refuse_missing_target
+from skinnytrees.exceptions import refuse_unless
+from skinnytrees.losses import Loss, TargetScale, as_columns, regression_loss
+from skinnytrees.tables.encoding import Scaling
+from skinnytrees.tables.rows import Rows
+
+
+class SkinnyTreesRegressor(RegressorMixin, SkinnyTrees):
+    """Soft tree ensemble that learns which few features it needs, for one or more numbers.
+
+    Parameters
+    ----------
+    feature_budget : int, float or None, default=None
+        At most this many features, or this fraction of them; with ``feature_costs="groups"``, of groups; with other
+        ``feature_costs``, at most this total cost.
+    loss : {"squared_error", "huber", "quantile", "poisson"} or object, default="squared_error"
+        What training minimises: a name, an object of ``skinnytrees.losses`` such as ``Quantile(level=0.9)``, or any object
+        with ``value(y, raw)`` (one number a row) and ``gradient(y, raw)``.
+    size_rule, scoring, n_estimators, max_depth, learning_rate, max_epochs, batch_size, l2, activation, penalty, \
+optimizer, schedule, feature_costs, feature_groups, always_select, categorical_features, \
+validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
+        As in :class:`SkinnyTreesClassifier`.
+    standardize : bool, default=True
+        Bring columns, and the target where the loss allows it, to mean 0 and deviation 1, and cut what in a column lies
+        farther out than five deviations; False leaves them as they are.
+
+    Attributes
+    ----------
+    support_, n_features_selected_, feature_importances_, history_, path_, model_
+        As in :class:`SkinnyTreesClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skinnytrees import SkinnyTreesRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = SkinnyTreesRegressor(penalty=None, max_epochs=20, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.4
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SkinnyTrees._parameter_constraints,
+        "loss": [str, HasMethods(["value", "gradient"])],
+    }
+
+    def __init__(  # type: ignore[no-untyped-def]
+        self, feature_budget=None, *, loss="squared_error", size_rule="best", scoring=None, n_estimators="auto",
+        max_depth="auto", learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid",
+        penalty="path", optimizer="sgd", schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
+        categorical_features="from_dtype", standardize=True, validation_fraction="auto", cv=None, refit=True, callbacks=None,
+        random_state=None, n_jobs=None, verbose=0,
+    ):  # fmt: skip
+        self.feature_budget = feature_budget
+        self.loss = loss
+        self.size_rule = size_rule
+        self.scoring = scoring
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.l2 = l2
+        self.activation = activation
+        self.penalty = penalty
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.feature_costs = feature_costs
+        self.feature_groups = feature_groups
+        self.always_select = always_select
+        self.categorical_features = categorical_features
+        self.standardize = standardize
+        self.validation_fraction = validation_fraction
+        self.cv = cv
+        self.refit = refit
+        self.callbacks = callbacks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(  # type: ignore[no-untyped-def]
+        self, X, y, sample_weight=None, *, groups=None, X_val=None, y_val=None, sample_weight_val=None
+    ):
+        """Learn the features and the ensemble together.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Training table.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        sample_weight : array of shape (n_samples,) or None
+            Weight of each row; an integer weight is the same as repeating the row.
+        groups : array of shape (n_samples,) or None
+            One label per row, a number or text, that says where the row comes from (a patient, a mouse). Rows with the
+            same label are never on both sides of a split: they are held out together, or kept together, and ``cv``
+            splits groups. Nothing changes where no rows are split: with ``validation_fraction=None`` or ``X_val``
+            (and ``cv=None``).
+        X_val, y_val, sample_weight_val : arrays or None
+            Rows to validate on, instead of rows held out of the training table.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted targets.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        prediction = self._loss().to_prediction(self._raw(X))
+        return prediction if self._is_multi_output else prediction[:, 0]
+
+    def _loss(self) -> Loss:
+        return regression_loss(self.loss)
+
+    def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
+        refuse_missing_target(self, y)
+        y = _check_y(y, multi_output=True, y_numeric=True, estimator=self)
+        Y = as_columns(y.astype(np.float64))
+        if reset:
+            self._is_multi_output, self._n_targets = y.ndim == 2, Y.shape[1]
+        refuse_unless(
+            Y.shape[1] == self._n_targets,
+            f"y_val has {Y.shape[1]} targets a row, but y has {self._n_targets}. Give both the same targets.",
+        )
+        self._loss().check_target(Y)
+        return Y
+
+    def _n_outputs(self, rows: Rows) -> int:
+        return rows.Y.shape[1]
+
+    def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
+        if not self.standardize:
+            return TargetScale.none(rows.Y.shape[1])
+        moments = Scaling.learn(rows.Y, rows.weight)
+        return loss.target_scale(moments.mean, moments.scale)

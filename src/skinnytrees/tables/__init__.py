@@ -1,0 +1,1 @@
+"""What users bring becomes numbers: frames, categories, rows, groups, views and the encoding."""
