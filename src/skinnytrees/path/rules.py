@@ -254,8 +254,8 @@ class Style:
 
 # Ranks beside values, and splits that begin with one column each: right for most tables.
 RANKS_AND_AXES = Style(Views(), AxisAligned())
-# The distance of a rank from the middle besides. Screening by norm does not see a column that matters only symmetrically, such as
-# one of the three of a sphere; this makes its effect linear. Elsewhere it is one more noisy column per feature.
+# The distance of a rank from the middle in place of its normal score. Screening by norm does not see a column that matters only
+# symmetrically, such as one of the three of a sphere; this makes its effect linear. Other tables lose by it.
 FOLDED_RANKS_AND_AXES = Style(Views(folded=True), AxisAligned())
 # Values only, and splits that begin with all columns: right where small differences between columns of one scale matter.
 VALUES_AND_PLANES = Style(Views.linear_only(), Glorot())

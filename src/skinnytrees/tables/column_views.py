@@ -1,7 +1,7 @@
 """Several views of one numeric feature: which of them it gets, and the curves that turn its values into ranks.
 
 Trees do not care about monotone transformations of a column, linear splits do. A feature may therefore have several design
-columns in its one group: its scaled value, the normal score of its rank, its uniform rank, that rank's distance from the middle,
+columns in its one group: its scaled value, the normal score of its rank or the rank's distance from the middle, its uniform rank,
 and one 0/1 column per value where it has few of them. ``skinnytrees.tables.encoding`` puts these columns together.
 """
 
@@ -38,7 +38,7 @@ class Views:
         Whether there are two columns of ranks: the normal score and the uniform rank. A single transformation in place of
         the scaled value helps some tables and harms others, so that the trees are given all three.
     folded : bool
-        Whether there is a third column of ranks: the distance of the rank from the middle, which makes a symmetric effect linear.
+        Whether the distance of the rank from the middle takes the place of the normal score: it makes symmetric effects linear.
     ranks_from : int
         Features with fewer distinct values than this get no ranks. The ranks of two values are their scaled values again,
         and those of three differ from them in one number.
@@ -49,8 +49,8 @@ class Views:
         Features with 3 to ``max_levels`` distinct values get one 0/1 column per value, because such values are often codes
         without an order; 0 means that none do.
     max_cells : int
-        Where rows times design columns would exceed this, no feature has a folded rank, and if that is not enough all have
-        their scaled values only: a wide table must not take several times the memory. 2**22 cells take 16 MB.
+        Where rows times design columns would exceed this, all features have their scaled values only: a wide table must not
+        take several times the memory. 2**22 cells take 16 MB.
     max_features_per_row : float
         With more features per row than this, all have their scaled values only: on such tables ranks cost time and gain nothing.
 
@@ -168,11 +168,9 @@ def learn_views(X: Any, weight: NDArray[Any], numeric: NDArray[np.intp], views: 
         if views.ranks and n_values >= views.ranks_from:
             ranks[k] = _thin_out(distinct, views.n_knots)
     n_columns += sum(map(len, levels.values()))
-    both = (normal_scores, uniform_scores)
-    for scores in ((*both, folded_scores), both)[0 if views.folded else 1 :]:
-        if n_rows * (n_columns + len(scores) * len(ranks)) <= views.max_cells:
-            return MoreViews(levels, ranks, scores)
-    return MoreViews.none()
+    scores = (folded_scores if views.folded else normal_scores, uniform_scores)
+    fits = n_rows * (n_columns + len(scores) * len(ranks)) <= views.max_cells
+    return MoreViews(levels, ranks, scores) if fits else MoreViews.none()
 
 
 def normal_scores(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
