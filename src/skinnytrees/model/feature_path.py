@@ -1,5 +1,6 @@
 """The accuracy-against-number-of-features curve that a fit leaves behind."""
 
+import html
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -12,7 +13,7 @@ from skinnytrees.model.soft_trees import SoftTrees
 _COLUMNS = ("n_features", "val_score", "val_score_se", "train_loss", "cost")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FeaturePath:
     """One entry for each size that the path visited, from all features down.
 
@@ -52,14 +53,36 @@ class FeaturePath:
     def __len__(self) -> int:
         return len(self.n_features)
 
-    def find(self, n_features: int) -> int:
-        """Entry of the largest size with at most this many features."""
-        fits = np.flatnonzero(self.n_features <= n_features)
+    def __repr__(self) -> str:
+        chosen = self.chosen
+        score = f"{self.val_score[chosen]:.3f} ± {self.val_score_se[chosen]:.3f}"
+        return (
+            f"<FeaturePath of {len(self)} sizes, {self.n_features.max()} to {self.n_features.min()} features; chosen: "
+            f"{self.n_features[chosen]} features, validation score {score}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr{' style="font-weight:bold"' if i == self.chosen else ''}><td>{self.n_features[i]}</td>"
+            f"<td>{self.val_score[i]:.3f} ± {self.val_score_se[i]:.3f}</td><td>{self.cost[i]:g}</td></tr>"
+            for i in range(len(self))
+        )
+        return (
+            f"<div>{html.escape(repr(self))}<table><thead><tr><th>features</th><th>validation score</th><th>cost</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table></div>"
+        )
+
+    def find(self, n_features: int | None = None, cost: float | None = None) -> int:
+        """Entry of the largest size with at most this many features, or of at most this cost."""
+        sizes, limit = (self.n_features, n_features) if cost is None else (self.cost, cost * (1 + 1e-9))
+        fits = np.flatnonzero(sizes <= limit)
         if len(fits) == 0:
-            raise ValueError(
-                f"The path has no model with {n_features} features; the smallest has {self.n_features.min()}. Ask for at least "
-                "that many."
+            asked, least = (
+                (f"{n_features} features", f"{sizes.min()}")
+                if cost is None
+                else (f"a cost of {cost:g}", f"{sizes.min():g}")
             )
+            raise ValueError(f"The path has no model with {asked}; the smallest has {least}. Ask for at least {least}.")
         return int(fits[0])
 
     def without_repeats(self) -> "FeaturePath":
