@@ -261,8 +261,8 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         if not hasattr(self, "path_"):
             raise AttributeError(
-                f"at() needs a path, and this estimator has none. Call at() on an estimator that was fitted with penalty='path' "
-                f"and that at() or compact() has not cut to one size (penalty={self.penalty!r})."
+                f"at() needs a path, but this estimator has none (penalty={self.penalty!r}). Fit with penalty='path', and call "
+                "at() before compact() or another at(), which keep one size only."
             )
         refuse_unless(
             (n_features is None) != (cost is None),
@@ -272,7 +272,9 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
         smaller = copy.copy(self)
         del smaller.path_
         counts = self.feature_costs is None
-        smaller.feature_budget = n_features if counts and cost is None else float(self.path_.cost[entry])
+        smaller.feature_budget = (
+            min(n_features, self.n_features_in_) if counts and n_features is not None else float(self.path_.cost[entry])
+        )
         smaller._adopt_model(self.path_.final if entry == self.path_.chosen else self.path_.models[entry])
         return smaller
 
@@ -292,7 +294,7 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
         >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
         >>> model = SkinnyTreesClassifier(feature_budget=3, max_epochs=2, random_state=0).fit(X, y)
         >>> panel = model.compact()
-        >>> panel.n_features_in_, bool((panel.predict(model.transform(X)) == model.predict(X)).all())
+        >>> panel.n_features_in_, bool((panel.predict(X[panel.feature_names_in_]) == model.predict(X)).all())
         (3, True)
         """
         check_is_fitted(self)

@@ -62,26 +62,24 @@ class FeaturePath:
         )
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr{' style="font-weight:bold"' if i == self.chosen else ''}><td>{self.n_features[i]}</td>"
-            f"<td>{self.val_score[i]:.3f} ± {self.val_score_se[i]:.3f}</td><td>{self.cost[i]:g}</td></tr>"
-            for i in range(len(self))
-        )
-        return (
-            f"<div>{html.escape(repr(self))}<table><thead><tr><th>features</th><th>validation score</th><th>cost</th></tr></thead>"
-            f"<tbody>{rows}</tbody></table></div>"
-        )
+        scores = [f"{score:.3f} ± {error:.3f}" for score, error in zip(self.val_score, self.val_score_se, strict=True)]
+        rows = [
+            f"<tr><td>{n}</td><td>{score}</td><td>{cost:g}</td><td>{'chosen' if i == self.chosen else ''}</td></tr>"
+            for i, (n, score, cost) in enumerate(zip(self.n_features, scores, self.cost, strict=True))
+        ]
+        head = "<tr><th>features</th><th>validation score</th><th>cost</th><th></th></tr>"
+        table = f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+        return f"<div><p>{html.escape(repr(self))}</p>{table}</div>"
 
     def find(self, n_features: int | None = None, cost: float | None = None) -> int:
-        """Entry of the largest size with at most this many features, or of at most this cost."""
-        sizes, limit = (self.n_features, n_features) if cost is None else (self.cost, cost * (1 + 1e-9))
+        """Entry of the largest size with at most this many features, or with at most this cost."""
+        if cost is None:
+            sizes, limit, asked = self.n_features.astype(float), float(n_features or 0), f"{n_features} features"
+        else:
+            sizes, limit, asked = self.cost, cost * (1 + 1e-9), f"a cost of {cost:g}"
         fits = np.flatnonzero(sizes <= limit)
         if len(fits) == 0:
-            asked, least = (
-                (f"{n_features} features", f"{sizes.min()}")
-                if cost is None
-                else (f"a cost of {cost:g}", f"{sizes.min():g}")
-            )
+            least = f"{sizes.min():g}"
             raise ValueError(f"The path has no model with {asked}; the smallest has {least}. Ask for at least {least}.")
         return int(fits[0])
 
