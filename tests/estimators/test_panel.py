@@ -122,7 +122,7 @@ def test_size_by_cost_is_the_largest_that_fits(genes):
     assert smaller.feature_budget == costs[smaller.support_].sum()
     with pytest.raises(ValueError, match="Give one of them"):
         model.at(3, cost=15)
-    with pytest.raises(ValueError, match="no model with a cost of 0.5"):
+    with pytest.raises(ValueError, match=r"no model with a cost of 0\.5"):
         model.at(cost=0.5)
 
 

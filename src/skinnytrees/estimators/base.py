@@ -1,13 +1,13 @@
 """What classifier and regressor share: validate, encode, train, set attributes. The work is done elsewhere."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, _fit_context, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_consistent_length, check_random_state
@@ -46,6 +46,7 @@ from skinnytrees.threads import allowed_threads
 from skinnytrees.training.loop import EpochReport
 
 Folds = Sequence[tuple[Rows, Rows]]
+Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 class SkinnyTrees(SelectorMixin, BaseEstimator):
@@ -356,6 +357,11 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
         return self.support_
+
+
+def checked(fit: Fit) -> Fit:
+    """scikit-learn's check of the parameters before ``fit``, without losing what type checkers know of it."""
+    return cast(Fit, _fit_context(prefer_skip_nested_validation=True)(fit))
 
 
 def refuse_missing_target(estimator: Any, y: Any) -> None:
