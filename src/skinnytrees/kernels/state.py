@@ -141,8 +141,8 @@ def make_active(offsets: NDArray[np.intp], bytes_a_column: int, column_size: NDA
     )
 
 
-def select_runs(offsets: NDArray[np.intp], groups: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Columns of some groups, and where each group's run of columns begins when only those are left."""
+def contiguous_ranges(offsets: NDArray[np.intp], groups: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Columns of some groups, and where each group's range of columns begins when only those are left."""
     sizes = np.diff(offsets)[groups]
     new_offsets = np.append(0, np.cumsum(sizes)).astype(np.intp)
     columns = np.repeat(offsets[groups] - new_offsets[:-1], sizes) + np.arange(new_offsets[-1])

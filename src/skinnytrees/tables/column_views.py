@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.state import select_runs
+from skinnytrees.kernels.state import contiguous_ranges
 from skinnytrees.tables.table_views import pieces, view
 
 # With two values, a 0/1 column per value would repeat the scaled value.
@@ -113,7 +113,7 @@ class Curves:
 
     def select(self, columns: NDArray[np.intp]) -> "Curves":
         """The curves of some of the columns."""
-        points, offsets = select_runs(self.offsets, columns)
+        points, offsets = contiguous_ranges(self.offsets, columns)
         return Curves(self.knots[points], self.heights[points], offsets)
 
 
