@@ -78,7 +78,8 @@ def with_all_groups(monkeypatch):
     def run(*args):
         with monkeypatch.context() as patch:
             patch.setattr(
-                "skinnytrees.training.runs.largest_column_norms", lambda X, batch_size: np.full(X.shape[1], np.inf)
+                "skinnytrees.training.epoch_runners.active_set.largest_column_norms",
+                lambda X, batch_size: np.full(X.shape[1], np.inf),
             )
             return supports_and_trees(*args)
 

@@ -18,8 +18,8 @@ from skinnytrees.kernels.state import Data, make_active, make_workspace, start_t
 from skinnytrees.losses import Huber, Multinomial, Poisson, SquaredError
 from skinnytrees.optimizers import SGD, Adam, FixedSupportSGD
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty
+from skinnytrees.training.epoch_runners.sample_space import gram_matrix
 from skinnytrees.training.loop import TrainingSettings, evaluate, mean_loss, run_epochs, train
-from skinnytrees.training.runs import gram_matrix
 
 EVERY_LOSS = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES.values(), ids=LOSSES.keys())
 EVERY_ACTIVATION = pytest.mark.parametrize(
