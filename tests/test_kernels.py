@@ -232,17 +232,17 @@ def test_group_is_thresholded_by_the_norm_of_all_its_columns():
         np.testing.assert_array_equal(ours.W, trees.W * survives)
 
 
-@pytest.mark.parametrize("columns_a_block", [1, 20, 10**6])
-def test_blocks_hold_every_group_once_and_cut_none(columns_a_block):
+@pytest.mark.parametrize("columns_per_block", [1, 20, 10**6])
+def test_blocks_hold_every_group_once_and_cut_none(columns_per_block):
     offsets = np.concatenate([[0], np.cumsum(np.random.default_rng(14).integers(1, 9, size=200))])
     active = make_active(offsets, 8, np.ones(offsets[-1]))
-    n_blocks = cut_blocks(active, columns_a_block)
+    n_blocks = cut_blocks(active, columns_per_block)
     blocks = active.blocks[: n_blocks + 1]
     assert blocks[0] == 0
     assert blocks[-1] == 200
     assert (np.diff(blocks) > 0).all()
     sizes = np.diff(offsets[blocks])
-    assert all(size <= columns_a_block for size, n in zip(sizes, np.diff(blocks), strict=True) if n > 1)
+    assert all(size <= columns_per_block for size, n in zip(sizes, np.diff(blocks), strict=True) if n > 1)
 
 
 def test_training_with_many_cache_blocks_is_the_same_as_with_one(monkeypatch):

@@ -48,11 +48,11 @@ class OneCycle:
     Parameters
     ----------
     warm_up : float, default=0.3
-        Share of the steps that go up.
+        Fraction of the steps that go up.
     start : float, default=0.04
-        First rate as a share of the full one.
+        First rate as a fraction of the full one.
     end : float, default=0.0001
-        Last rate as a share of the full one.
+        Last rate as a fraction of the full one.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class OneCycle:
     name: ClassVar[str] = "one_cycle"
 
     def __post_init__(self) -> None:
-        """Refuse a warm-up that is no share."""
+        """Refuse a warm-up that is no fraction."""
         refuse_unless(0 < self.warm_up < 1, f"warm_up={self.warm_up!r} must lie between 0 and 1, such as 0.3.")
 
     def rates(self, step: NDArray[Any], n_steps: int, learning_rate: float) -> NDArray[np.float64]:

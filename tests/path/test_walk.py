@@ -60,7 +60,7 @@ def test_interrupt_after_the_walk_keeps_what_there_is(fraction, refit, interrupt
     if interrupted == "training":
         monkeypatch.setattr(Trainer, "start_blend", interrupt)
     else:
-        monkeypatch.setattr(fitting, "choose_final", interrupt)
+        monkeypatch.setattr(fitting, "choose_final_ensemble", interrupt)
     with pytest.warns(UserWarning, match=message) as caught:
         cut = clone(model).fit(X, y)
     assert caught[0].filename == __file__, "the warning points to the user's line"

@@ -43,7 +43,7 @@ def inner_kernel(function: Callable[..., Any]) -> Any:
 def _stamped(dispatcher: Any) -> Any:
     """Let a change of any file of the package outdate the cache.
 
-    Numba looks only at the file of the function itself, and would go on with the old version of a kernel that it calls.
+    Numba polls only at the file of the function itself, and would go on with the old version of a kernel that it calls.
     """
     cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(cache_file, "_source_stamp"):
@@ -74,7 +74,7 @@ _FLAGS = 0x1 | 0x2 | 0x100 | 0x400
 def call(kernel: Any, *arguments: Any) -> Any:
     """Call a kernel with bundles of arrays.
 
-    At an ordinary call numba looks up the type of every array in every bundle, which takes longer than a small step.
+    At an ordinary call numba polls up the type of every array in every bundle, which takes longer than a small step.
     """
     return _entry(kernel, arguments)(*arguments)
 

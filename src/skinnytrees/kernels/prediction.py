@@ -1,6 +1,6 @@
 """Prediction: the ensemble's outputs for design rows, without BLAS.
 
-Every row takes the same way through the same loops, alone or among others. So its outputs are the same to the last bit
+Every row goes through the same loops, alone or among others. So its outputs are the same to the last bit
 whatever stands beside it and however many threads BLAS has, and a single row does not wait for what only many rows need.
 """
 
@@ -21,7 +21,7 @@ _ROWS_AT_ONCE = 64
 
 
 class Room(NamedTuple):
-    """What some rows' way through the trees needs: their scores, and one row's slopes and reach."""
+    """What the evaluation of some rows needs: their scores, and one row's slopes and reach."""
 
     scores: NDArray[Any]
     slope: NDArray[Any]

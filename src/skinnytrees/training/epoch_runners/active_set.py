@@ -8,8 +8,8 @@ from scipy import sparse
 
 from skinnytrees.kernels.compilation import SameTypes
 from skinnytrees.kernels.epoch import train_active
-from skinnytrees.kernels.sharing import make_board
 from skinnytrees.kernels.state import Schedule, make_active, make_workspace
+from skinnytrees.kernels.work_queue import make_work_queue
 from skinnytrees.tables.table_views import pieces
 from skinnytrees.training.epoch_runners.runner import Snapshot, TableInPlace, Task
 
@@ -22,7 +22,7 @@ class ActiveSetRunner:
         X = task.data.X
         self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], self._columns_gathered(X))
         sizes = largest_column_norms(X, task.batch_size)
-        self.active, self.board = make_active(task.offsets, task.trees.W.strides[0], sizes), make_board()
+        self.active, self.queue = make_active(task.offsets, task.trees.W.strides[0], sizes), make_work_queue()
         self.in_place = TableInPlace.of(task.data)
         assert len(self.in_place.columns) == 0  # the kernel picks columns of its own
 
@@ -38,7 +38,7 @@ class ActiveSetRunner:
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""
         loss = self.call(
-            train_active, self.trees, self.in_place.data, self.task.functions, self.work, self.active, self.board, schedule,
+            train_active, self.trees, self.in_place.data, self.task.functions, self.work, self.active, self.queue, schedule,
             self.in_place.places(order), self.task.batch_size, self.task.l2,
         )  # fmt: skip
         return float(loss)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.kernels.epoch import train_cells
-from skinnytrees.kernels.state import Schedule, make_cells, no_moments
+from skinnytrees.kernels.epoch import train_csr
+from skinnytrees.kernels.state import Schedule, make_csr, no_moments
 from skinnytrees.training.epoch_runners.active_set import ActiveSetRunner
 from skinnytrees.training.epoch_runners.runner import Task
 
@@ -17,7 +17,7 @@ class CsrRunner(ActiveSetRunner):
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         dtype = task.trees.flat.dtype
-        self.cells, self.moments = make_cells(task.data.X, dtype), no_moments(task.trees)
+        self.csr, self.moments = make_csr(task.data.X, dtype), no_moments(task.trees)
         self.data = task.data._replace(X=np.zeros((0, 0), dtype=dtype))
 
     @staticmethod
@@ -27,7 +27,7 @@ class CsrRunner(ActiveSetRunner):
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""
         loss = self.call(
-            train_cells, self.trees, self.data, self.cells, self.task.functions, self.work, self.active, self.moments,
+            train_csr, self.trees, self.data, self.csr, self.task.functions, self.work, self.active, self.moments,
             schedule, order, self.task.batch_size, self.task.l2,
         )  # fmt: skip
         return float(loss)

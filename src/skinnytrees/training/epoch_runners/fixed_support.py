@@ -48,5 +48,5 @@ class Movement(NamedTuple):
 
     loss: float
     shrinkage: float
-    way: float
+    total_step: float
     longest_step: float

@@ -101,13 +101,13 @@ class WideRunner:
     def _norms(self) -> NDArray[np.float64]:
         """Norms of all groups; zero outside."""
         W, active, n_alive = self._packed().W, self.plain.active, self.n_groups
-        norms = np.zeros(len(active.size))
+        norms = np.zeros(len(active.column_norm_bound))
         squares = np.einsum("kj,kj->k", W, W).astype(np.float64)
         norms[active.groups[:n_alive]] = np.sqrt(np.add.reduceat(squares, active.starts[:n_alive]))
         return norms
 
     def _bounds(self, movement: Movement) -> NDArray[np.float64]:
-        return self.least_norm * movement.shrinkage - self.plain.active.size * movement.way
+        return self.least_norm * movement.shrinkage - self.plain.active.column_norm_bound * movement.total_step
 
     def _support_stays(self, schedule: Schedule, movement: Movement) -> bool:
         """Whether no group can have crossed the threshold; no, where numbers are not finite."""
@@ -115,7 +115,9 @@ class WideRunner:
         is_alive = np.zeros(len(bounds), dtype=bool)
         is_alive[active.groups[: self.n_groups]] = True
         nobody_leaves = not schedule.hard.any() or np.all(bounds[is_alive] > SAFETY * schedule.hard.max())
-        nobody_comes = np.all(SAFETY * movement.longest_step * active.size[~is_alive] <= schedule.hard.min())
+        nobody_comes = np.all(
+            SAFETY * movement.longest_step * active.column_norm_bound[~is_alive] <= schedule.hard.min()
+        )
         return bool(nobody_leaves and nobody_comes)
 
     def sync(self) -> None:

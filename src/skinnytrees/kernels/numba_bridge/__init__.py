@@ -1,0 +1,1 @@
+"""The only importer of private numba and llvmlite names."""
