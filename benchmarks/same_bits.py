@@ -1,9 +1,9 @@
 """Whether two source trees give the same fits, bit for bit.
 
-``python -m benchmarks.same_bits OLD NEW`` fits some two dozen small models of all kinds with the package in ``OLD/src`` and with
-the one in ``NEW/src``, each in a process of its own, and compares hashes of what came out: supports, predictions, the path and the
-losses of all epochs. Only the public interface is used, so that the trees may be of any revision (``git worktree add`` makes one).
-The exit code is 1 if any fit differs. No hash is kept: the last bits depend on the machine.
+``python -m benchmarks.same_bits OLD NEW`` fits some two dozen small models of all kinds with the package in ``OLD/src`` and
+with the one in ``NEW/src``, each in a process of its own, and compares hashes of what came out: supports, predictions, the path
+and the losses of all epochs. Only the public interface is used, so that the trees may be of any revision (``git worktree add``
+makes one). The exit code is 1 if any fit differs. No hash is kept: the last bits depend on the machine.
 """
 
 import argparse
@@ -193,9 +193,8 @@ def digest(model, X):
     seen = [model.get_support()]
     if hasattr(model, "selection_frequencies_"):
         seen.append(model.selection_frequencies_)
-    for method in ("predict", "predict_proba", "decision_function"):
-        if hasattr(model, method):
-            seen.append(getattr(model, method)(X))
+    methods = ("predict", "predict_proba", "decision_function")
+    seen += [getattr(model, method)(X) for method in methods if hasattr(model, method)]
     path = getattr(model, "path_", None)
     if path is not None:
         seen += [path.n_features, path.val_score, path.val_score_se, path.train_loss, path.cost, *path.supports]
