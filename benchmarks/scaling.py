@@ -81,8 +81,8 @@ def sparse_rows(n_rows: int, n_columns: int, fraction_of_ones: float = 0.01) -> 
     per_row = round(n_columns * fraction_of_ones)
     noise = (np.repeat(np.arange(n_rows), per_row), rng.integers(0, n_columns, n_rows * per_row))
     signal = np.nonzero((rng.random((n_rows, N_SIGNAL)) < 0.3) & (y[:, None] == 1))
-    csr = np.concatenate([noise, signal], axis=1)
-    X = sparse.csr_matrix((np.ones(csr.shape[1], dtype=np.float32), csr), shape=(n_rows, n_columns))
+    cells = np.concatenate([noise, signal], axis=1)
+    X = sparse.csr_matrix((np.ones(cells.shape[1], dtype=np.float32), cells), shape=(n_rows, n_columns))
     X.data[:] = 1  # a cell that was drawn twice
     return X, y
 

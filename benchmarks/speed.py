@@ -15,8 +15,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from skinnytrees.activations import Sigmoid
-from skinnytrees.kernels.blas import add_product, add_product_ta
 from skinnytrees.kernels.compilation import kernel
+from skinnytrees.kernels.numba_bridge.gemm import add_product, add_product_ta
 from skinnytrees.kernels.state import Data, Trees, start_trees
 from skinnytrees.losses import Multinomial
 from skinnytrees.penalties import GroupL0

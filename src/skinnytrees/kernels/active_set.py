@@ -5,11 +5,11 @@ scores, and a step brings it back only if ``eta ||x' D||`` exceeds the threshold
 almost all of them without a look at their columns; the rest join the step with zero weights, and the threshold decides.
 """
 
-from skinnytrees.kernels.blas import add_product, add_product_ta
 from skinnytrees.kernels.compilation import part
 from skinnytrees.kernels.copying import gather_columns, repeat_row
+from skinnytrees.kernels.numba_bridge.gemm import add_product, add_product_ta
+from skinnytrees.kernels.numba_bridge.views import block_of, rows_of, top
 from skinnytrees.kernels.prox import norm_of, threshold_group
-from skinnytrees.kernels.views import block_of, rows_of, top
 
 # Rounding of single precision must not rule out a group: bounds are taken this much larger.
 SAFETY = 1.001

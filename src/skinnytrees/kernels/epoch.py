@@ -17,13 +17,15 @@ from skinnytrees.kernels.active_set import (
     step_on_csr,
     threshold_groups,
 )
-from skinnytrees.kernels.blas import add_product, add_product_ta, set_product_ta, set_product_tb
-from skinnytrees.kernels.compilation import inner_kernel, kernel, part, pointer
+from skinnytrees.kernels.blas import set_product_ta, set_product_tb
+from skinnytrees.kernels.compilation import inner_kernel, kernel, part
 from skinnytrees.kernels.copying import copy_rows, gather_columns, gather_rows, repeat_row
+from skinnytrees.kernels.numba_bridge.gemm import add_product, add_product_ta
+from skinnytrees.kernels.numba_bridge.pointers import pointer
+from skinnytrees.kernels.numba_bridge.views import block_of, rows_of, top
 from skinnytrees.kernels.prox import norm_of
 from skinnytrees.kernels.routing import ascend, descend
 from skinnytrees.kernels.sample_space import sample_scores, sample_step
-from skinnytrees.kernels.views import block_of, rows_of, top
 from skinnytrees.kernels.work_queue import distribute_scores, distribute_step
 
 

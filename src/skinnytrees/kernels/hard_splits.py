@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from skinnytrees.kernels.compilation import kernel, pointer
+from skinnytrees.kernels.compilation import kernel
 from skinnytrees.kernels.loops import dot_rows
+from skinnytrees.kernels.numba_bridge.pointers import pointer
+from skinnytrees.kernels.numba_bridge.views import rows_of
 from skinnytrees.kernels.state import Trees
-from skinnytrees.kernels.views import rows_of
 
 # Nanoseconds of a node: reached and visited by itself, or one of all in the loops that take every node; each with its columns.
 _VISIT, _VISIT_COLUMN = 30.0, 0.08

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.kernels.compilation import kernel, pointer
+from skinnytrees.kernels.compilation import kernel
 from skinnytrees.kernels.copying import repeat_row
 from skinnytrees.kernels.loops import add_combinations, dot_rows
+from skinnytrees.kernels.numba_bridge.pointers import pointer
+from skinnytrees.kernels.numba_bridge.views import block_of, rows_of, top
 from skinnytrees.kernels.routing import descend
 from skinnytrees.kernels.state import Trees
-from skinnytrees.kernels.views import block_of, rows_of, top
 
 # Rows whose scores stand in the second-level cache together.
 _ROWS_AT_ONCE = 64

@@ -9,7 +9,7 @@ the products can be skipped with them, in prediction, they are: see ``hard_split
 """
 
 from skinnytrees.kernels.compilation import inner_kernel
-from skinnytrees.kernels.views import in_row
+from skinnytrees.kernels.numba_bridge.views import in_row
 
 
 @inner_kernel

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.activations import Activation, SmoothStep
-from skinnytrees.kernels.compilation import compilation_notice
 from skinnytrees.kernels.hard_splits import Nodes, make_descent, node_by_node, predict_reached, visits_pay
+from skinnytrees.kernels.numba_bridge.notice import compilation_notice
 from skinnytrees.kernels.prediction import make_room, predict_rows
 from skinnytrees.kernels.state import Trees
 from skinnytrees.losses import TargetScale

@@ -16,8 +16,9 @@ from scipy import sparse
 
 from skinnytrees.activations import Activation
 from skinnytrees.exceptions import DivergenceError
-from skinnytrees.kernels.compilation import call, compilation_notice
 from skinnytrees.kernels.epoch import evaluate_scores
+from skinnytrees.kernels.numba_bridge.calls import call
+from skinnytrees.kernels.numba_bridge.notice import compilation_notice
 from skinnytrees.kernels.state import Data, Functions, Schedule, Trees, make_workspace
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule

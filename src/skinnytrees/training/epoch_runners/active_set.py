@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from skinnytrees.kernels.compilation import SameTypes
 from skinnytrees.kernels.epoch import train_active
+from skinnytrees.kernels.numba_bridge.calls import SameTypes
 from skinnytrees.kernels.state import Schedule, make_active, make_workspace
 from skinnytrees.kernels.work_queue import make_work_queue
 from skinnytrees.tables.table_views import pieces

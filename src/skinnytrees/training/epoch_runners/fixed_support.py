@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.kernels.compilation import SameTypes
 from skinnytrees.kernels.epoch import train_epoch
+from skinnytrees.kernels.numba_bridge.calls import SameTypes
 from skinnytrees.kernels.state import Schedule, make_workspace, no_moments, no_samples
 from skinnytrees.training.epoch_runners.runner import Snapshot, TableInPlace, Task
 

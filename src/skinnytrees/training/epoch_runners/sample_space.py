@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from skinnytrees.kernels.compilation import call
+from skinnytrees.kernels.numba_bridge.calls import call
 from skinnytrees.kernels.sample_space import add_gram
 from skinnytrees.kernels.state import Samples, Schedule
 from skinnytrees.tables.table_views import PickedRows, pieces, view

@@ -12,8 +12,9 @@ from scipy import sparse
 
 from skinnytrees.activations import Sigmoid, SmoothStep
 from skinnytrees.kernels.active_set import cut_blocks
-from skinnytrees.kernels.blas import add_product, add_product_ta, set_product_ta, set_product_tb
+from skinnytrees.kernels.blas import set_product_ta, set_product_tb
 from skinnytrees.kernels.epoch import evaluate_scores
+from skinnytrees.kernels.numba_bridge.gemm import add_product, add_product_ta
 from skinnytrees.kernels.state import Data, make_active, make_workspace, start_trees, view_trees
 from skinnytrees.losses import Huber, Multinomial, Poisson, SquaredError
 from skinnytrees.optimizers import SGD, Adam, FixedSupportSGD
