@@ -146,3 +146,30 @@ def test_grid_of_penalties_reaches_from_all_features_to_none(n_noise):
     assert left[0] == X.shape[1]
     assert left[-1] == 0
     assert 0 < np.median(left) < X.shape[1]
+
+
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
+def test_penalty_never_removes_what_always_select_names():
+    X, y = load_wine(return_X_y=True)
+    model = SkinnyTreesClassifier(penalty=GroupL0(1e6), always_select=[2, 5], random_state=0).fit(X, y)
+    assert model.get_support(indices=True).tolist() == [2, 5]
+
+
+@pytest.mark.parametrize("penalty", [GroupL0(6.0, rate=0.02), GroupLasso(0.03)])
+def test_costs_multiply_the_penalty_of_a_group(penalty):
+    X, y = load_breast_cancer(return_X_y=True)
+    twins = np.hstack([X, X])
+    costs = np.repeat([1.0, 4.0], 30)
+    model = SkinnyTreesClassifier(penalty=penalty, feature_costs=costs, n_estimators=10, random_state=0).fit(twins, y)
+    cheap, dear = model.support_[:30].sum(), model.support_[30:].sum()
+    assert cheap > dear
+
+
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
+def test_history_counts_features_not_groups():
+    X, y = load_wine(return_X_y=True)
+    groups = [[0, 1, 2, 3], [4, 5], [6, 7, 8]]
+    model = SkinnyTreesClassifier(penalty=GroupL0(8.0, rate=0.1), feature_groups=groups, max_epochs=40, random_state=0)
+    model.fit(X, y)
+    assert model.history_["n_features"][0] == 13
+    assert model.history_["n_features"][-1] == model.n_features_selected_

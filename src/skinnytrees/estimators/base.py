@@ -90,7 +90,8 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
             training, held_out = self._hold_out(rows, rng) if held_out is None else (rows, held_out)
             problem = self._problem(training, self._column_groups())
             settings = penalised_training(self, problem.loss, problem.activation)
-            self._adopt(*fit_penalised(problem, training, held_out, settings, *penalised_size(self), rng))
+            factors = problem.groups.penalty_factors(self.feature_costs)
+            self._adopt(*fit_penalised(problem, training, held_out, settings, *penalised_size(self), factors, rng))
             warn_of_selection(self, problem.groups)
 
     def _fit_path(self, splits: Splits, rng: np.random.Generator) -> None:
