@@ -14,12 +14,13 @@ from skinnytrees.kernels.state import Data, Trees, start_trees
 from skinnytrees.losses import Loss, TargetScale
 from skinnytrees.model.feature_path import FeaturePath
 from skinnytrees.model.soft_trees import SoftTrees
-from skinnytrees.path.comparison import Scorer, no_worse
+from skinnytrees.path.comparison import no_worse
 from skinnytrees.path.evidence import Evidence, HeldOutRows, Judge
 from skinnytrees.path.final import FinalChoice, Fold, Trial, blends_to_try, choose_final_ensemble, plain_blends
 from skinnytrees.path.points import PathInputs, data_of
 from skinnytrees.path.pruning import start_pruning
 from skinnytrees.path.rules import PathRules
+from skinnytrees.path.scoring import Scorer
 from skinnytrees.path.size_choice import Candidate, SizeChooser
 from skinnytrees.path.trainer import Trainer, split_generator
 from skinnytrees.path.walk import Walk

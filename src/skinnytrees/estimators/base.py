@@ -25,8 +25,8 @@ from skinnytrees.fitting import PathSettings, Problem, Splits, fit_path, fit_pen
 from skinnytrees.losses import Loss, TargetScale
 from skinnytrees.model import storage
 from skinnytrees.model.soft_trees import SoftTrees
-from skinnytrees.path.comparison import Scorer
 from skinnytrees.path.rules import DEFAULT_RULES, PathRules
+from skinnytrees.path.scoring import Scorer
 from skinnytrees.tables.encoding import varying_features
 from skinnytrees.tables.frames import Vocabulary, is_float_array, open_table, read_columns, read_groups, read_table
 from skinnytrees.tables.groups import Groups, find_columns
