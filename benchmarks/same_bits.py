@@ -5,8 +5,8 @@ with the one in ``NEW/src``, each in a process of its own, and compares hashes o
 and the losses of all epochs. Only the public interface is used, so that the trees may be of any revision (``git worktree add``
 makes one). The exit code is 1 if any fit differs. No hash is kept: the last bits depend on the machine.
 
-``--speed 5`` compares CPU seconds instead, in five turns: of the first fits of a process whose cache of compiled kernels is empty,
-and of the same fits afterwards.
+``--speed 5`` compares CPU seconds instead, in five turns: of the first fits of a process whose cache of compiled kernels is
+empty, and of the same fits afterwards.
 """
 
 import argparse
