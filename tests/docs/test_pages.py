@@ -16,9 +16,7 @@ BLOCK = re.compile(r"(<!-- not run[^\n]*-->\n)?^```python\n(.*?)^```$", re.MULTI
 def examples(page: Path) -> list[str]:
     """The blocks of Python, each at the line where it stands on its page, so that errors name that line."""
     text = page.read_text(encoding="utf-8")
-    return [
-        "\n" * text.count("\n", 0, found.start(2)) + found[2] for found in BLOCK.finditer(text) if found[1] is None
-    ]
+    return ["\n" * text.count("\n", 0, found.start(2)) + found[2] for found in BLOCK.finditer(text) if found[1] is None]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +28,7 @@ def test_examples_of_a_page_run_one_after_another(page, tmp_path, monkeypatch):
     monkeypatch.setitem(os.environ, "PYTHONPATH", str(ROOT / "src"))
     names: dict[str, object] = {"__name__": "__main__"}
     for example in examples(page):
-        exec(compile(example, str(page), "exec"), names)  # noqa: S102
+        exec(compile(example, str(page), "exec"), names)
     matplotlib.pyplot.close("all")
 
 

@@ -27,9 +27,8 @@ from skinnytrees.fitting import PathSettings, Problem, Splits, fit_path, fit_pen
 from skinnytrees.losses import Loss, TargetScale
 from skinnytrees.model import storage
 from skinnytrees.model.soft_trees import SoftTrees
-from skinnytrees.path.comparison import Scorer
 from skinnytrees.path.rules import DEFAULT_RULES, PathRules
-from skinnytrees.progress import path_progress
+from skinnytrees.path.scoring import Scorer
 from skinnytrees.tables.encoding import varying_features
 from skinnytrees.tables.frames import (
     Vocabulary,
@@ -44,6 +43,7 @@ from skinnytrees.tables.groups import Groups, find_columns
 from skinnytrees.tables.rows import Rows, check_folds, check_groups, fold_rows, merge_rows, split_rows
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training.loop import EpochReport
+from skinnytrees.training.progress import path_progress
 
 Folds = Sequence[tuple[Rows, Rows]]
 Fit = TypeVar("Fit", bound=Callable[..., Any])

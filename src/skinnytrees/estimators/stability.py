@@ -24,7 +24,6 @@ from sklearn.utils.validation import _check_feature_names_in, _check_sample_weig
 from skinnytrees.estimators.classifier import SkinnyTreesClassifier
 from skinnytrees.estimators.regressor import SkinnyTreesRegressor
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.plots.style import ACCENT, INK, PALE, new_axes
 from skinnytrees.tables.frames import is_frame
 
 # More different whole numbers than this may be classes or amounts: only the user knows.
@@ -223,6 +222,8 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         n_bars = min(max(1, np.count_nonzero(self.frequencies_)), _MOST_BARS)
         top = np.argsort(-self.frequencies_, kind="stable")[:n_bars]
         is_new = ax is None
+        from skinnytrees.plots.style import ACCENT, INK, PALE, new_axes
+
         ax = new_axes(ax)
         if is_new:
             ax.figure.set_figheight(1.2 + 0.22 * len(top))

@@ -23,11 +23,11 @@ from skinnytrees.kernels.state import Data, Functions, Schedule, Trees, make_wor
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule
 from skinnytrees.penalties import NoPenalty, Penalty
-from skinnytrees.progress import progress_bar
 from skinnytrees.tables.table_views import pieces
 from skinnytrees.threads import one_blas_thread
 from skinnytrees.training.epoch_runners.choice import runner_for
 from skinnytrees.training.epoch_runners.runner import EpochRunner, Snapshot, Task
+from skinnytrees.training.progress import progress_bar
 
 # Rows evaluated at once: enough for BLAS, few enough that their routing stays in the cache.
 _PIECE = 64

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from skinnytrees.kernels.epoch import train_active
 from skinnytrees.kernels.numba_bridge.calls import SameTypes
-from skinnytrees.kernels.state import Schedule, make_active, make_workspace
+from skinnytrees.kernels.state import Schedule, Trees, make_active, make_workspace
 from skinnytrees.kernels.work_queue import make_work_queue
 from skinnytrees.tables.table_views import pieces
 from skinnytrees.training.epoch_runners.runner import Snapshot, TableInPlace, Task
@@ -51,6 +51,10 @@ class ActiveSetRunner:
     def columns(self) -> NDArray[np.intp]:
         """Columns of the groups that have weights, in the order of their rows of W."""
         return self.active.columns[: self.active.n_alive[1]]
+
+    def packed_trees(self) -> Trees:
+        """The ensemble with the rows of W that are in use, as views."""
+        return self.trees._replace(W=self.trees.W[: len(self.columns)])
 
     def snapshot(self) -> Snapshot:
         """Columns of the groups that have weights."""
