@@ -40,7 +40,7 @@ test-quick: setup  ## Run the tests that take moments, in less than a minute
 	  tests/test_losses.py tests/test_activations.py src/skinnytrees/penalties.py
 
 test-docs: setup  ## Run the examples of the README, the docs and the docstrings
-	$(PY) -m pytest -q tests/docs src
+	$(PY) -m pytest -q tests/pages src
 
 test-oldest:  ## Run the tests with the oldest versions that pyproject.toml allows, in an environment of its own
 	$(call test_in,.venv-oldest,$(PYTHON),-c constraints-oldest.txt)
