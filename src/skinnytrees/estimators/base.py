@@ -39,7 +39,7 @@ from skinnytrees.tables.frames import (
     read_groups,
     read_table,
 )
-from skinnytrees.tables.groups import Groups, find_columns
+from skinnytrees.tables.groups import Groups, find_columns, penalty_factors
 from skinnytrees.tables.rows import Rows, check_folds, check_groups, fold_rows, merge_rows, split_rows
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training.loop import EpochReport
@@ -90,7 +90,7 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
             training, held_out = self._hold_out(rows, rng) if held_out is None else (rows, held_out)
             problem = self._problem(training, self._column_groups())
             settings = penalised_training(self, problem.loss, problem.activation)
-            factors = problem.groups.penalty_factors(self.feature_costs)
+            factors = penalty_factors(problem.groups, self.feature_costs)
             self._adopt(*fit_penalised(problem, training, held_out, settings, *penalised_size(self), factors, rng))
             warn_of_selection(self, problem.groups)
 

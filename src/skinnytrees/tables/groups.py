@@ -90,11 +90,6 @@ class Groups:
         useful = affordable & (self.always_selected | self.combine(varies, np.logical_or))
         return self.take(np.flatnonzero(useful if useful.any() else affordable))
 
-    def penalty_factors(self, feature_costs: Any) -> NDArray[np.float64]:
-        """By what a penalty's strength is multiplied: a group's price, 1 where there are no costs, 0 where it must stay."""
-        factors = np.ones(len(self)) if feature_costs is None else self.price
-        return np.where(self.always_selected, 0.0, factors)
-
     def total_price(self, feature_budget: Any, n_features: int, feature_costs: Any) -> float:
         """The user's budget as a total price; it is met always, so one that cannot be met is refused.
 
@@ -119,6 +114,11 @@ class Groups:
             f"Use at least {least:g}.",
         )
         return float(budget)
+
+
+def penalty_factors(groups: Groups, feature_costs: Any) -> NDArray[np.float64]:
+    """By what a penalty's strength is multiplied: a group's price, 1 where there are no costs, 0 where it must stay."""
+    return np.where(groups.always_selected, 0.0, np.ones(len(groups)) if feature_costs is None else groups.price)
 
 
 def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, parameter: str) -> NDArray[np.intp]:
