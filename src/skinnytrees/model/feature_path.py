@@ -1,5 +1,6 @@
 """The accuracy-against-number-of-features curve that a fit leaves behind."""
 
+import html
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -12,7 +13,7 @@ from skinnytrees.model.soft_trees import SoftTrees
 _COLUMNS = ("n_features", "val_score", "val_score_se", "train_loss", "cost")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FeaturePath:
     """One entry for each size that the path visited, from all features down.
 
@@ -21,7 +22,7 @@ class FeaturePath:
     n_features : array of int
         Number of input features in use.
     val_score : array of float
-        Share of the loss that the ensemble explains on held-out rows: 1 is perfect, 0 no better than predicting the
+        Fraction of the loss that the ensemble explains on held-out rows: 1 is perfect, 0 no better than predicting the
         mean (for squared error this is R squared, for classes scikit-learn's D squared of the log loss).
     val_score_se : array of float
         Standard error of that score over the held-out rows.
@@ -52,14 +53,34 @@ class FeaturePath:
     def __len__(self) -> int:
         return len(self.n_features)
 
-    def find(self, n_features: int) -> int:
-        """Entry of the largest size with at most this many features."""
-        fits = np.flatnonzero(self.n_features <= n_features)
+    def __repr__(self) -> str:
+        chosen = self.chosen
+        score = f"{self.val_score[chosen]:.3f} ± {self.val_score_se[chosen]:.3f}"
+        return (
+            f"<FeaturePath of {len(self)} sizes, {self.n_features.max()} to {self.n_features.min()} features; chosen: "
+            f"{self.n_features[chosen]} features, validation score {score}>"
+        )
+
+    def _repr_html_(self) -> str:
+        scores = [f"{score:.3f} ± {error:.3f}" for score, error in zip(self.val_score, self.val_score_se, strict=True)]
+        rows = [
+            f"<tr><td>{n}</td><td>{score}</td><td>{cost:g}</td><td>{'chosen' if i == self.chosen else ''}</td></tr>"
+            for i, (n, score, cost) in enumerate(zip(self.n_features, scores, self.cost, strict=True))
+        ]
+        head = "<tr><th>features</th><th>validation score</th><th>cost</th><th></th></tr>"
+        table = f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+        return f"<div><p>{html.escape(repr(self))}</p>{table}</div>"
+
+    def find(self, n_features: int | None = None, cost: float | None = None) -> int:
+        """Entry of the largest size with at most this many features, or with at most this cost."""
+        if cost is None:
+            sizes, limit, asked = self.n_features.astype(float), float(n_features or 0), f"{n_features} features"
+        else:
+            sizes, limit, asked = self.cost, cost * (1 + 1e-9), f"a cost of {cost:g}"
+        fits = np.flatnonzero(sizes <= limit)
         if len(fits) == 0:
-            raise ValueError(
-                f"The path has no model with {n_features} features; the smallest has {self.n_features.min()}. Ask for at least "
-                "that many."
-            )
+            least = f"{sizes.min():g}"
+            raise ValueError(f"The path has no model with {asked}; the smallest has {least}. Ask for at least {least}.")
         return int(fits[0])
 
     def without_repeats(self) -> "FeaturePath":
@@ -68,7 +89,7 @@ class FeaturePath:
         Of equal ones the chosen stays, else the last, which was trained longest.
         """
         new = [True, *(not np.array_equal(*pair) for pair in pairwise(self.supports))]
-        of_support = {int(run): i for i, run in enumerate(np.cumsum(new))}
+        of_support = {int(number): i for i, number in enumerate(np.cumsum(new))}
         of_support[int(np.cumsum(new)[self.chosen])] = self.chosen
         kept = list(of_support.values())
         return replace(

@@ -1,6 +1,7 @@
 """The fitted ensemble on the columns it selected: small, immutable, apart from everything that trains."""
 
 import functools
+import html
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -9,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.activations import Activation, SmoothStep
-from skinnytrees.kernels.compilation import compilation_notice
-from skinnytrees.kernels.hard_splits import Nodes, node_by_node, predict_reached, visits_pay, way_down
+from skinnytrees.kernels.hard_splits import Nodes, make_descent, node_by_node, predict_reached, visits_pay
+from skinnytrees.kernels.numba_bridge.notice import compilation_notice
 from skinnytrees.kernels.prediction import make_room, predict_rows
 from skinnytrees.kernels.state import Trees
 from skinnytrees.losses import TargetScale
 from skinnytrees.tables.encoding import Encoder, cached_pieces
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SoftTrees:
     """Soft trees that read only the features they selected.
 
@@ -46,6 +47,17 @@ class SoftTrees:
         small = trees.select(np.flatnonzero(columns))
         small.O[:] *= target.raw_scale.astype(small.O.dtype)[:, None]
         return cls(encoder.select(np.flatnonzero(used)), small, target.raw_shift, activation)
+
+    def __repr__(self) -> str:
+        n_outputs, n_leaves = self.trees.O.shape
+        depth = int(np.log2(n_leaves // self.trees.n_trees))
+        return (
+            f"<SoftTrees: {self.trees.n_trees} trees of depth {depth} on {len(self.features)} features "
+            f"({len(self.trees.W)} design columns), {n_outputs} outputs>"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(repr(self))}</code>"
 
     @property
     def features(self) -> NDArray[np.intp]:
@@ -82,8 +94,8 @@ class SoftTrees:
         trees, nodes, base = self.trees, self.reached_nodes, self.base
         activation, theta = self.activation.kernel(trees.flat.dtype), float(self.activation.theta)
         if nodes is not None:
-            way = way_down(nodes)
-            return lambda design, out: predict_reached(design, nodes, base, activation, theta, way, out)
+            descent = make_descent(nodes)
+            return lambda design, out: predict_reached(design, nodes, base, activation, theta, descent, out)
         room = make_room(trees, n_rows)
         return lambda design, out: predict_rows(design, trees.W, trees.b, trees.O, base, activation, theta, room, out)
 

@@ -11,8 +11,8 @@ import numpy as np
 from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.path.comparison import no_worse
 from skinnytrees.path.evidence import Evidence, Judge
-from skinnytrees.path.rules import FinalRules, PathRecipes
-from skinnytrees.path.trainer import Blend, Trainer, average, split_generator
+from skinnytrees.path.rules import Blend, FinalRules, PathRecipes
+from skinnytrees.path.trainer import Trainer, average, split_generator
 from skinnytrees.starts import Glorot
 from skinnytrees.threads import side_by_side
 
@@ -45,7 +45,7 @@ class FinalChoice(NamedTuple):
     ensembles: tuple[Trees, ...] = ()
 
 
-def choose_final(trials: Sequence[Trial], judge: Judge, noise: float, rng: np.random.Generator) -> FinalChoice:
+def choose_final_ensemble(trials: Sequence[Trial], judge: Judge, noise: float, rng: np.random.Generator) -> FinalChoice:
     """Of the trials' blends, the first that is not clearly worse than the best on the rows that judge.
 
     Without folds nobody can choose, and the first is taken as it is.
@@ -54,11 +54,15 @@ def choose_final(trials: Sequence[Trial], judge: Judge, noise: float, rng: np.ra
         return FinalChoice(0, trials[0].blends[0])
     made = [_try_blends(trial, judge.trainer, rng) for trial in trials]
     evidence = made[0][1]._replace(outputs=np.concatenate([one.outputs for _, one in made]))
-    chosen = int(np.flatnonzero(no_worse(judge.compare(evidence), noise))[0])
-    trial, blend = [(t, k) for t, one in enumerate(trials) for k in range(len(one.blends))][chosen]
+    chosen_index = int(np.flatnonzero(no_worse(judge.compare(evidence), noise))[0])
+    trial, blend = [(t, k) for t, one in enumerate(trials) for k in range(len(one.blends))][chosen_index]
     ensembles = tuple(of_fold[blend] for of_fold in made[trial][0])
     return FinalChoice(
-        trial, trials[trial].blends[blend], judge.factor(evidence, chosen), evidence.take([chosen]), ensembles
+        trial,
+        trials[trial].blends[blend],
+        judge.factor(evidence, chosen_index),
+        evidence.take([chosen_index]),
+        ensembles,
     )
 
 
@@ -94,21 +98,23 @@ def blends_to_try(
     A feature may have several design columns, which are close to each other and so leave no more freedom than one.
     """
     if n_features > n_rows * rules.averaged_only_above_features_per_row:
-        return ((recipes.averaged,),)
+        return recipes.with_users_trees([(recipes.averaged,)])
     few = n_rows < rules.few_rows_below
     light, strong = large_recipes(rules, recipes, n_columns)
     strong = recipes.small if few else strong
     if light == strong:
-        return ((light,),)
+        return recipes.with_users_trees([(light,)])
     made: dict[str, Blend] = {"mean": (light, strong), "light": (light,), "strong": (strong,)}
-    return tuple(made[name] for name in (rules.blends_on_few_rows if few else rules.blends))
+    names = rules.blends_on_few_rows if few else rules.blends
+    return recipes.with_users_trees([made[name] for name in names])
 
 
 def plain_blends(rules: FinalRules, recipes: PathRecipes, n_rows: int, n_columns: int) -> tuple[Blend, ...]:
     """What is tried on plain values besides: splits that start with all columns, which is right for linear functions."""
-    if n_rows < rules.few_rows_below:
-        return ((recipes.averaged,),)
-    return ((replace(large_recipes(rules, recipes, n_columns)[0], start=Glorot()),),)
+    plain = recipes.averaged
+    if n_rows >= rules.few_rows_below:
+        plain = replace(large_recipes(rules, recipes, n_columns)[0], start=Glorot())
+    return recipes.with_users_trees([(plain,)])
 
 
 def large_recipes(rules: FinalRules, recipes: PathRecipes, n_columns: int) -> Blend:

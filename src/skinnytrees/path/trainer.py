@@ -15,12 +15,9 @@ from skinnytrees.activations import Activation
 from skinnytrees.exceptions import DivergenceError
 from skinnytrees.kernels.state import Data, Functions, Trees, view_trees
 from skinnytrees.losses import Loss, evaluate_loss
-from skinnytrees.path.rules import Recipe
+from skinnytrees.path.rules import Blend, Recipe
 from skinnytrees.threads import side_by_side
 from skinnytrees.training.loop import TrainingSettings, evaluate, refuse_divergence, run_epochs
-
-# Recipes whose ensembles are averaged.
-Blend = tuple[Recipe, ...]
 
 # The loss of an ensemble that overflows; its square is still a number.
 _HOPELESS = 1e100
@@ -58,8 +55,8 @@ class Trainer:
                 optimizer=recipe.optimizer, schedule=recipe.schedule,
             )  # fmt: skip
             try:
-                *_, (loss, _, run) = run_epochs(trees, data, np.array([0, trees.W.shape[0]]), settings, rng)
-                run.sync()
+                *_, (loss, _, runner) = run_epochs(trees, data, np.array([0, trees.W.shape[0]]), settings, rng)
+                runner.sync()
                 has_arrived = loss <= limit or is_smallest
                 refuse_divergence(loss if has_arrived else math.inf, trees.flat, recipe.n_epochs, settings)
                 return loss

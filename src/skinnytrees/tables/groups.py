@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.state import select_runs
+from skinnytrees.kernels.state import contiguous_ranges
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class Groups:
 
     def columns(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
         """Design columns of some groups."""
-        return select_runs(self.column_offsets, groups)[0]
+        return contiguous_ranges(self.column_offsets, groups)[0]
 
     def take(self, groups: NDArray[np.intp]) -> "Groups":
         """Some of the groups."""
-        places, offsets = select_runs(self.offsets, groups)
-        column_offsets = select_runs(self.column_offsets, groups)[1]
+        places, offsets = contiguous_ranges(self.offsets, groups)
+        column_offsets = contiguous_ranges(self.column_offsets, groups)[1]
         return Groups(self.features[places], offsets, column_offsets, self.price[groups], self.always_selected[groups])
 
     def combine(self, values: NDArray[Any], how: np.ufunc) -> NDArray[Any]:
@@ -114,6 +114,11 @@ class Groups:
             f"Use at least {least:g}.",
         )
         return float(budget)
+
+
+def penalty_factors(groups: Groups, feature_costs: Any) -> NDArray[np.float64]:
+    """By what a penalty's strength is multiplied: a group's price, 1 where there are no costs, 0 where it must stay."""
+    return np.where(groups.always_selected, 0.0, np.ones(len(groups)) if feature_costs is None else groups.price)
 
 
 def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, parameter: str) -> NDArray[np.intp]:
