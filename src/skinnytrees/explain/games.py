@@ -3,14 +3,23 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.kernels.coalitions import Ensemble, Room, all_coalitions, make_room, small_coalitions, walk_orders
-from skinnytrees.kernels.compilation import compilation_notice
 from skinnytrees.activations import Sigmoid
+from skinnytrees.kernels.coalitions import (
+    Room,
+    Routing,
+    add_all_coalitions,
+    add_all_coalitions_by_sums,
+    add_small_coalitions,
+    add_walks,
+    add_walks_by_sums,
+    make_room,
+)
+from skinnytrees.kernels.compilation import compilation_notice
 from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.threads import one_blas_thread, side_by_side
 
@@ -20,6 +29,25 @@ Link = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _LARGEST_SCORE = 80.0
 # Rows that a thread works on before it takes the next ones.
 _ROWS_AT_ONCE = 4
+# Splits of trees that are evaluated together: with what else is read beside them, they fill a first-level cache.
+_SPLITS_AT_ONCE = 1024
+
+
+class SomeTrees(NamedTuple):
+    """Trees that are evaluated together: hyperplanes by feature, biases, and leaves of the explained outputs."""
+
+    W: list[NDArray[np.float64]]
+    b: NDArray[np.float64]
+    leaves: NDArray[np.float32]
+
+
+class BackgroundParts(NamedTuple):
+    """Parts of the background rows for some trees, as kernels take them."""
+
+    start: NDArray[np.float32]
+    parts: NDArray[np.float32]
+    origin: NDArray[np.float32]
+    undo: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -58,10 +86,9 @@ class Game:
         return len(self.mixing)
 
     @property
-    def cost_per_coalition(self) -> int:
-        """Numbers to compute for one coalition of one row and one background row."""
-        n_splits = self.model.trees.W.shape[1]
-        return max(1, n_splits * self.n_outputs)
+    def splits_per_coalition(self) -> int:
+        """Splits to evaluate for one coalition of one row and one background row, once per output."""
+        return max(1, self.model.trees.W.shape[1] * self.n_outputs)
 
     def scores(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
         """What is explained, for whole rows, by the ensemble's own prediction."""
@@ -69,132 +96,147 @@ class Game:
 
     # --- what coalitions are worth --------------------------------------------------------------------------------
 
-    def all_coalitions(self) -> NDArray[np.float64]:
-        """Worth (n_rows, 2**n_features, n_outputs) of every coalition, as the mean over background rows."""
-        n_coalitions = 1 << self.n_features
-        start = np.ascontiguousarray(self._origin_of_nothing[None, :])
+    def all_coalitions(self, summary: Callable[..., NDArray[np.float64]]) -> NDArray[np.float64]:
+        """For each row, a summary of what coalitions are worth, which is the mean over background rows.
 
-        def worth(of_row: NDArray[np.float32], room: Room) -> NDArray[np.float64]:
-            out = np.empty((len(self.background) * n_coalitions, self.n_outputs))
-            all_coalitions(start, of_row, self._background_parts, self._ensemble, room, out)
-            linked = self.link(out + self._base)
-            return linked.reshape(len(self.background), n_coalitions, self.n_outputs).mean(axis=0)
+        ``summary`` is given the worth of shape (2**n_features, n_outputs); bit f of a coalition's number stands for feature f.
+        """
 
-        return self._for_each_row(worth)
+        def add(of_row: Any, some: SomeTrees, background: BackgroundParts, room: Room, out: Any, i: int) -> None:
+            arrays = background.start, of_row, background.parts, some.leaves
+            if self._routing.by_products and self.n_features > 1:
+                add_all_coalitions(*arrays, room, out)
+            else:
+                add_all_coalitions_by_sums(*arrays, self._routing, room, out)
+
+        return self._for_each_row(1 << self.n_features, add, lambda worth, i: summary(worth.mean(axis=0)))
 
     def small_coalitions(self) -> NDArray[np.float64]:
         """Worth of the empty coalition, of each feature and of each pair, as the mean over background rows."""
+
+        def add(of_row: Any, some: SomeTrees, background: BackgroundParts, room: Room, out: Any, i: int) -> None:
+            add_small_coalitions(background.origin, of_row, background.undo, some.leaves, self._routing, room, out)
+
         n_coalitions = 1 + self.n_features + self.n_features * (self.n_features - 1) // 2
+        return self._for_each_row(n_coalitions, add, lambda worth, i: worth.mean(axis=0))
 
-        def worth(of_row: NDArray[np.float32], room: Room) -> NDArray[np.float64]:
-            out = np.empty((len(self.background) * n_coalitions, self.n_outputs))
-            small_coalitions(self._origins, of_row, self._undo_background, self._ensemble, room, out)
-            linked = self.link(out + self._base)
-            return linked.reshape(len(self.background), n_coalitions, self.n_outputs).mean(axis=0)
+    def walks(
+        self, orders: Callable[[int], NDArray[np.intp]], summary: Callable[..., NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """For each row, a summary of what features add when they join in some orders, and in the reverse ones.
 
-        return self._for_each_row(worth)
-
-    def walks(self, orders: NDArray[np.intp], summary: Callable[..., NDArray[np.float64]]) -> NDArray[np.float64]:
-        """For each row, a summary of what features add when they join in these orders, and in the reverse ones.
-
-        ``orders`` has the shape (n_rows, n_background, n_repeats, n_features); ``summary`` is given the orders of one row and
-        the worth after each step, of shape (n_background, n_repeats, 2, n_features + 1, n_outputs).
+        ``orders`` gives those of a row, two per background row, in the shape (n_background, 2, n_features); ``summary`` is given
+        these and the worth after each step, of shape (n_background, 2, 2, n_features + 1, n_outputs).
         """
-        n_background, n_repeats, n_features = orders.shape[1:]
-        shape = n_background, n_repeats, 2, n_features + 1, self.n_outputs
+        drawn = functools.cache(orders)  # asked for once per part of the trees
+        shape = len(self.background), 2, 2, self.n_features + 1, self.n_outputs
 
-        def walked(of_row: NDArray[np.float32], room: Room, i: int) -> NDArray[np.float64]:
-            out = np.empty((int(np.prod(shape[:-1])), self.n_outputs))
-            flat = np.ascontiguousarray(orders[i].reshape(-1, n_features))
-            walk_orders(self._origins, of_row, self._undo_background, flat, self._ensemble, room, out)
-            return summary(orders[i], self.link(out + self._base).reshape(shape))
+        def add(of_row: Any, some: SomeTrees, background: BackgroundParts, room: Room, out: Any, i: int) -> None:
+            arrays = background.origin, of_row, background.undo, drawn(i).reshape(-1, self.n_features), some.leaves
+            if self._routing.by_products:
+                add_walks(*arrays, room, out)
+            else:
+                add_walks_by_sums(*arrays, self._routing, room, out)
 
-        return self._for_each_row(walked, with_number=True)
+        def summarised(worth: NDArray[np.float64], i: int) -> NDArray[np.float64]:
+            return summary(drawn(i), worth.reshape(shape))
 
-    def _for_each_row(self, work: Callable[..., NDArray[np.float64]], with_number: bool = False) -> NDArray[np.float64]:
-        n_splits, n_leaves = self.model.trees.W.shape[1], self.model.trees.O.shape[1]
+        return self._for_each_row(4 * (self.n_features + 1), add, summarised)
+
+    def _for_each_row(
+        self, n_coalitions: int, add: Callable[..., None], summary: Callable[..., NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Stacked summaries of what the coalitions of each row are worth, (n_background, n_coalitions, n_outputs) each."""
+        shape = len(self.background), n_coalitions, self.n_outputs
 
         def some_rows(first: int) -> list[NDArray[np.float64]]:
-            parts = self._parts(self.rows[first : first + _ROWS_AT_ONCE])
-            room = make_room(max(self.n_features, 1), n_splits, n_leaves)
-            return [work(part, room, first + i) if with_number else work(part, room) for i, part in enumerate(parts)]
+            rows = self.rows[first : first + _ROWS_AT_ONCE]
+            out = np.zeros((len(rows), shape[0] * shape[1], shape[2]))
+            for some, background in zip(self._trees, self._background_parts, strict=True):
+                room = make_room(self.n_features, len(some.b), some.leaves.shape[1])
+                for i, of_row in enumerate(self._as_parts(self._terms(rows, some))):
+                    add(of_row, some, background, room, out[i], first + i)
+            worth = [self.link(values + self._base).reshape(shape) for values in out]
+            return [summary(one, first + i) for i, one in enumerate(worth)]
 
         tasks = [functools.partial(some_rows, first) for first in range(0, len(self.rows), _ROWS_AT_ONCE)]
         with compilation_notice(), one_blas_thread():
-            self._prepare()
+            _ = self._background_parts, self._base  # made once, before threads read them
             return np.array([row for rows in side_by_side(tasks, self.n_threads) for row in rows])
 
-    def _prepare(self) -> None:
-        """Make what all threads read."""
-        _ = self._ensemble, self._background_parts, self._origins, self._undo_background, self._base
-
     # --- parts of scores ------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _trees(self) -> list[SomeTrees]:
+        trees, encoder = self.model.trees, self.model.encoder
+        n_trees = trees.n_trees
+        W = trees.W.astype(np.float64).reshape(len(trees.W), -1, n_trees)
+        b = trees.b.astype(np.float64).reshape(-1, n_trees)
+        leaves = (self.mixing @ trees.O.astype(np.float64)).reshape(self.n_outputs, -1, n_trees)
+        of_feature = [encoder.feature == f for f in range(self.n_features)]
+        n_at_once = max(1, _SPLITS_AT_ONCE // max(1, len(b)))
+        return [
+            SomeTrees(
+                W=[W[columns][:, :, first : first + n_at_once].reshape(columns.sum(), -1) for columns in of_feature],
+                b=b[:, first : first + n_at_once].ravel(),
+                leaves=np.ascontiguousarray(
+                    leaves[:, :, first : first + n_at_once].reshape(self.n_outputs, -1), np.float32
+                ),
+            )
+            for first in range(0, n_trees, n_at_once)
+        ]
+
+    @functools.cached_property
+    def _routing(self) -> Routing:
+        activation = self.model.activation
+        return Routing(self._by_products, activation.kernel(np.dtype(np.float32)), float(activation.theta))
 
     @functools.cached_property
     def _by_products(self) -> bool:
         """Whether routing is logistic, and no product of factors can leave single precision."""
         if not isinstance(self.model.activation, Sigmoid):
             return False
-        farthest = np.abs(self.model.trees.b.astype(np.float64))
-        tables = [self.rows, self.background]
-        parts = zip(*(self._scores_by_feature(table) for table in tables), strict=True)
-        for of_rows, of_background in parts:
-            farthest = farthest + np.maximum(np.abs(of_rows).max(axis=0), np.abs(of_background).max(axis=0))
-        return bool(farthest.max(initial=0.0) / self.model.activation.theta < _LARGEST_SCORE)
-
-    @functools.cached_property
-    def _ensemble(self) -> Ensemble:
-        activation = self.model.activation
-        leaves = (self.mixing @ self.model.trees.O.astype(np.float64)).astype(np.float32)
-        kernel = activation.kernel(np.dtype(np.float32))
-        return Ensemble(np.ascontiguousarray(leaves), self._by_products, kernel, float(activation.theta))
+        limit = _LARGEST_SCORE * self.model.activation.theta
+        designs = self._design(self.rows), self._design(self.background)
+        farthest = [np.maximum(*(np.abs(design[k]).max(axis=0) for design in designs)) for k in range(self.n_features)]
+        return all(
+            np.all(np.abs(some.b) + sum(far @ np.abs(W) for far, W in zip(farthest, some.W, strict=True)) < limit)
+            for some in self._trees
+        )
 
     @functools.cached_property
     def _base(self) -> NDArray[np.float64]:
         return self.mixing @ self.model.base
 
-    def _scores_by_feature(self, table: NDArray[np.float64]) -> "list[NDArray[np.float64]]":
-        """For each feature, its term (rows, splits) of the score of every split."""
-        encoder, W = self.model.encoder, self.model.trees.W
+    def _design(self, table: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Design columns of each feature."""
+        encoder = self.model.encoder
         design = encoder.encode_dense(table).astype(np.float64)
-        of_feature = [np.flatnonzero(encoder.feature == f) for f in range(self.n_features)]
-        return [design[:, columns] @ W[columns].astype(np.float64) for columns in of_feature]
+        return [design[:, encoder.feature == f] for f in range(self.n_features)]
 
-    def _parts(self, table: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Parts (rows, features, splits) of a table."""
-        return self._as_parts(self._scores(table))
+    def _terms(self, table: NDArray[np.float64], some: SomeTrees) -> NDArray[np.float64]:
+        """What each feature adds to the score of every split: (rows, features, splits)."""
+        terms = np.empty((len(table), self.n_features, len(some.b)))
+        for f, (design, W) in enumerate(zip(self._design(table), some.W, strict=True)):
+            terms[:, f] = design @ W
+        return terms
 
-    def _scores(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
-        out = np.empty((len(table), self.n_features, self.model.trees.W.shape[1]))
-        for f, scores in enumerate(self._scores_by_feature(table)):
-            out[:, f] = scores
-        return out
-
-    def _as_parts(self, scores: NDArray[np.float64]) -> NDArray[np.float32]:
+    def _as_parts(self, terms: NDArray[np.float64]) -> NDArray[np.float32]:
         """Terms as they are, or the factors exp(-term / theta)."""
         if self._by_products:
-            scores = np.exp(scores / -self.model.activation.theta)
-        return scores.astype(np.float32)
+            terms = np.exp(terms / -self.model.activation.theta)
+        return terms.astype(np.float32)
 
     @functools.cached_property
-    def _background_scores(self) -> NDArray[np.float64]:
-        return self._scores(self.background)
+    def _background_parts(self) -> list[BackgroundParts]:
+        return [self._parts_of_background(some) for some in self._trees]
 
-    @functools.cached_property
-    def _background_parts(self) -> NDArray[np.float32]:
-        """Parts (background rows x features, splits)."""
-        return self._as_parts(self._background_scores).reshape(-1, self.model.trees.W.shape[1])
-
-    @functools.cached_property
-    def _undo_background(self) -> NDArray[np.float32]:
-        """What takes a background row's part out again."""
-        return self._as_parts(-self._background_scores).reshape(-1, self.model.trees.W.shape[1])
-
-    @functools.cached_property
-    def _origin_of_nothing(self) -> NDArray[np.float32]:
-        return self._as_parts(self.model.trees.b.astype(np.float64))
-
-    @functools.cached_property
-    def _origins(self) -> NDArray[np.float32]:
-        """Joined parts (background rows, splits) of the background rows."""
-        return self._as_parts(self._background_scores.sum(axis=1) + self.model.trees.b.astype(np.float64))
+    def _parts_of_background(self, some: SomeTrees) -> BackgroundParts:
+        terms = self._terms(self.background, some)
+        flat = terms.reshape(-1, len(some.b))
+        return BackgroundParts(
+            start=self._as_parts(some.b[None, :]),
+            parts=self._as_parts(flat),
+            origin=self._as_parts(terms.sum(axis=1) + some.b),
+            undo=self._as_parts(-flat),
+        )
