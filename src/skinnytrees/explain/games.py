@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +29,8 @@ Link = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _LARGEST_SCORE = 80.0
 # Rows that a thread works on before it takes the next ones.
 _ROWS_AT_ONCE = 4
-# Splits of trees that are evaluated together: with what else is read beside them, they fill a first-level cache.
-_SPLITS_AT_ONCE = 1024
+# Splits of trees that are evaluated together: bounds the memory; fewer were slower, because loops over trees become short.
+_SPLITS_AT_ONCE = 4096
 
 
 class SomeTrees(NamedTuple):
@@ -58,10 +58,10 @@ class Game:
     ----------
     model : SoftTrees
         The ensemble, for tables that have only the features it reads.
-    mixing : array of shape (n_outputs, n_raw)
-        Explained outputs are these combinations of the ensemble's raw outputs.
+    mixing : array of shape (n_mixed, n_raw)
+        Combinations of the ensemble's raw outputs.
     link : callable
-        From combined outputs (rows, n_outputs) to what is explained.
+        From combined outputs (rows, n_mixed) to what is explained (rows, n_outputs).
     rows, background : arrays of float64 of shapes (n_rows, n_features), (n_background, n_features)
         Tables of numbers.
     n_threads : int
@@ -81,14 +81,13 @@ class Game:
         return self.rows.shape[1]
 
     @property
-    def n_outputs(self) -> int:
-        """Number of explained outputs."""
-        return len(self.mixing)
-
-    @property
     def splits_per_coalition(self) -> int:
         """Splits to evaluate for one coalition of one row and one background row, once per output."""
-        return max(1, self.model.trees.W.shape[1] * self.n_outputs)
+        return max(1, self.model.trees.W.shape[1] * len(self.mixing))
+
+    def only(self, output: int) -> "Game":
+        """The game of one output."""
+        return replace(self, link=lambda scores: self.link(scores)[:, [output]])
 
     def scores(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
         """What is explained, for whole rows, by the ensemble's own prediction."""
@@ -111,13 +110,16 @@ class Game:
 
         return self._for_each_row(1 << self.n_features, add, lambda worth, i: summary(worth.mean(axis=0)))
 
-    def small_coalitions(self) -> NDArray[np.float64]:
-        """Worth of the empty coalition, of each feature and of each pair, as the mean over background rows."""
+    def small_coalitions(self, features: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Worth of the empty coalition, of each of some features and of each pair, as the mean over background rows."""
+        places = (np.arange(len(self.background))[:, None] * self.n_features + features).ravel()
+        undo = {id(one): np.ascontiguousarray(one.undo[places]) for one in self._background_parts}
 
         def add(of_row: Any, some: SomeTrees, background: BackgroundParts, room: Room, out: Any, i: int) -> None:
-            add_small_coalitions(background.origin, of_row, background.undo, some.leaves, self._routing, room, out)
+            parts = background.origin, of_row[features], undo[id(background)]
+            add_small_coalitions(*parts, some.leaves, self._routing, room, out)
 
-        n_coalitions = 1 + self.n_features + self.n_features * (self.n_features - 1) // 2
+        n_coalitions = 1 + len(features) + len(features) * (len(features) - 1) // 2
         return self._for_each_row(n_coalitions, add, lambda worth, i: worth.mean(axis=0))
 
     def walks(
@@ -129,7 +131,7 @@ class Game:
         these and the worth after each step, of shape (n_background, 2, 2, n_features + 1, n_outputs).
         """
         drawn = functools.cache(orders)  # asked for once per part of the trees
-        shape = len(self.background), 2, 2, self.n_features + 1, self.n_outputs
+        shape = len(self.background), 2, 2, self.n_features + 1, -1
 
         def add(of_row: Any, some: SomeTrees, background: BackgroundParts, room: Room, out: Any, i: int) -> None:
             arrays = background.origin, of_row, background.undo, drawn(i).reshape(-1, self.n_features), some.leaves
@@ -139,7 +141,9 @@ class Game:
                 add_walks_by_sums(*arrays, self._routing, room, out)
 
         def summarised(worth: NDArray[np.float64], i: int) -> NDArray[np.float64]:
-            return summary(drawn(i), worth.reshape(shape))
+            worth = worth.reshape(shape)
+            worth[:, :, :, [0, -1]] = worth[:, :1, :1, [0, -1]]  # all walks begin and end alike
+            return summary(drawn(i), worth)
 
         return self._for_each_row(4 * (self.n_features + 1), add, summarised)
 
@@ -147,15 +151,15 @@ class Game:
         self, n_coalitions: int, add: Callable[..., None], summary: Callable[..., NDArray[np.float64]]
     ) -> NDArray[np.float64]:
         """Stacked summaries of what the coalitions of each row are worth, (n_background, n_coalitions, n_outputs) each."""
-        shape = len(self.background), n_coalitions, self.n_outputs
 
         def some_rows(first: int) -> list[NDArray[np.float64]]:
             rows = self.rows[first : first + _ROWS_AT_ONCE]
-            out = np.zeros((len(rows), shape[0] * shape[1], shape[2]))
+            out = np.zeros((len(rows), len(self.background) * n_coalitions, len(self.mixing)))
             for some, background in zip(self._trees, self._background_parts, strict=True):
                 room = make_room(self.n_features, len(some.b), some.leaves.shape[1])
                 for i, of_row in enumerate(self._as_parts(self._terms(rows, some))):
                     add(of_row, some, background, room, out[i], first + i)
+            shape = len(self.background), n_coalitions, -1
             worth = [self.link(values + self._base).reshape(shape) for values in out]
             return [summary(one, first + i) for i, one in enumerate(worth)]
 
@@ -172,7 +176,7 @@ class Game:
         n_trees = trees.n_trees
         W = trees.W.astype(np.float64).reshape(len(trees.W), -1, n_trees)
         b = trees.b.astype(np.float64).reshape(-1, n_trees)
-        leaves = (self.mixing @ trees.O.astype(np.float64)).reshape(self.n_outputs, -1, n_trees)
+        leaves = (self.mixing @ trees.O.astype(np.float64)).reshape(len(self.mixing), -1, n_trees)
         of_feature = [encoder.feature == f for f in range(self.n_features)]
         n_at_once = max(1, _SPLITS_AT_ONCE // max(1, len(b)))
         return [
@@ -180,7 +184,7 @@ class Game:
                 W=[W[columns][:, :, first : first + n_at_once].reshape(columns.sum(), -1) for columns in of_feature],
                 b=b[:, first : first + n_at_once].ravel(),
                 leaves=np.ascontiguousarray(
-                    leaves[:, :, first : first + n_at_once].reshape(self.n_outputs, -1), np.float32
+                    leaves[:, :, first : first + n_at_once].reshape(len(self.mixing), -1), np.float32
                 ),
             )
             for first in range(0, n_trees, n_at_once)

@@ -4,8 +4,7 @@ The score of a split is a sum with one term per feature, so a feature changes ha
 the feature is encoded. With logistic routing the sum is not needed either: exp(-score) is a product with one factor per feature,
 and the probability to go left is 1 / (1 + product). ``parts`` are such factors, or such terms.
 
-All trees of a call should fit the first-level cache; outputs are added to what ``out`` holds, so that a large ensemble can be
-evaluated some trees at a time. Arrays over splits and leaves have the layout of ``routing.py``.
+Outputs are added to what ``out`` holds, so that a large ensemble can be evaluated some trees at a time. Arrays over splits and leaves have the layout of ``routing.py``.
 """
 
 from typing import Any, NamedTuple
@@ -192,16 +191,16 @@ def add_walks(origin, of_row, undo_background, orders, leaves, room, out):  # ty
     """Outputs while features change from a background row's to the row's, two orders and their reverses side by side.
 
     ``orders`` (background rows x 2, features) has two orders for each background row; ``out`` (background rows x 2 x 2 x
-    (features + 1), outputs) begins and ends each walk with the two rows themselves. Parts are factors.
+    (features + 1), outputs) begins and ends the first of each four walks with the two rows themselves, where all walks are
+    equal. Parts are factors.
     """
     n_features, n_splits = of_row.shape
     for j in range(origin.shape[0]):
         at = 4 * j * (n_features + 1)
         for walk in range(4):
             _copy(in_row(origin, j, 0, n_splits), in_row(room.joined, walk, 0, n_splits))
-        for walk in range(4):
-            _invert(in_row(origin, j, 0, n_splits), in_row(room.left, walk, 0, n_splits))
-        _add_four_walks(leaves, room, out, at, n_features + 1)
+        _invert(in_row(origin, j, 0, n_splits), in_row(room.left, 0, 0, n_splits))
+        _add_up(in_row(room.left, 0, 0, n_splits), leaves, room, out, at)
         for step in range(n_features):
             f, g = orders[2 * j, step], orders[2 * j, n_features - 1 - step]
             h, i = orders[2 * j + 1, step], orders[2 * j + 1, n_features - 1 - step]
@@ -216,7 +215,9 @@ def add_walks(origin, of_row, undo_background, orders, leaves, room, out):  # ty
                 in_row(room.left, 0, 0, n_splits), in_row(room.left, 1, 0, n_splits),
                 in_row(room.left, 2, 0, n_splits), in_row(room.left, 3, 0, n_splits),
             )  # fmt: skip
-            _add_four_walks(leaves, room, out, at + step + 1, n_features + 1)
+            for walk in range(1 if step == n_features - 1 else 4):
+                go = in_row(room.left, walk, 0, n_splits)
+                _add_up(go, leaves, room, out, at + walk * (n_features + 1) + step + 1)
 
 
 @inner_kernel
@@ -226,14 +227,6 @@ def _exchange_four(s0, s1, s2, s3, x0, x1, x2, x3, u0, u1, u2, u3, g0, g1, g2, g
         c, d = s2[n] * (x2[n] * u2[n]), s3[n] * (x3[n] * u3[n])
         s0[n], s1[n], s2[n], s3[n] = a, b, c, d
         g0[n], g1[n], g2[n], g3[n] = _four_inverses(a, b, c, d)
-
-
-@inner_kernel
-def _add_four_walks(leaves, room, out, place, stride):  # type: ignore[no-untyped-def]
-    n_splits, n_leaves = room.left.shape[1], leaves.shape[1]
-    for walk in range(4):
-        go = in_row(room.left, walk, 0, n_splits)
-        _add_up(go, leaves, room, out, place + walk * stride)
 
 
 @kernel
@@ -313,8 +306,9 @@ def _add_up(go, leaves, room, out, place):  # type: ignore[no-untyped-def]
         )  # fmt: skip
         end, width = end - width, width // 2
         while end > 0:
-            above = in_row(room.worth, 0, 0, width)
-            _choose(go[end - width : end], above, in_row(room.worth, 0, width, 2 * width), above)
+            _choose_in_place(
+                go[end - width : end], in_row(room.worth, 0, 0, width), in_row(room.worth, 0, width, 2 * width)
+            )
             end, width = end - width, width // 2
         out[place, c] += _sum(in_row(room.worth, 0, 0, n_leaves - n_splits))
 
@@ -329,6 +323,13 @@ def _invert(state, go):  # type: ignore[no-untyped-def]
 def _choose(go, left, right, worth):  # type: ignore[no-untyped-def]
     for n in range(go.shape[0]):
         worth[n] = right[n] + go[n] * (left[n] - right[n])
+
+
+@inner_kernel
+def _choose_in_place(go, left, right):  # type: ignore[no-untyped-def]
+    # A function of its own: where two arguments are one array, the compiler gives up SIMD lanes.
+    for n in range(go.shape[0]):
+        left[n] = right[n] + go[n] * (left[n] - right[n])
 
 
 @inner_kernel
