@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -98,7 +99,7 @@ class SkinnyTrees(Explains, SelectorMixin, BaseEstimator):
                 show=show,
             )
             fitted = fit_path(problem, splits, settings, rng)
-        self.path_ = fitted.path
+        self.path_ = replace(fitted.path, feature_names=self._names(), budget=float(budget))
         self._adopt(fitted.model, fitted.reports)
 
     def _scorer(self, problem: Problem) -> Scorer | None:
@@ -230,13 +231,15 @@ class SkinnyTrees(Explains, SelectorMixin, BaseEstimator):
 
     # --- after fit --------------------------------------------------------------------------------------------------
 
-    def at(self, n_features: int) -> Any:
+    def at(self, n_features: int | None = None, *, cost: float | None = None) -> Any:
         """The fitted estimator at another size of the path, without training.
 
         Parameters
         ----------
         n_features : int
             At most this many features: the largest size of the path that fits is taken.
+        cost : float
+            Instead of ``n_features``: features of at most this total cost.
 
         Returns
         -------
@@ -249,8 +252,10 @@ class SkinnyTrees(Explains, SelectorMixin, BaseEstimator):
             raise AttributeError(
                 f"at() needs a path, but penalty={self.penalty!r} leaves none. Fit with penalty='path'."
             )
+        return self._at_entry(self.path_.find(n_features, cost=cost))
+
+    def _at_entry(self, entry: int) -> Any:
         smaller = copy.copy(self)
-        entry = self.path_.find(n_features)
         smaller._adopt_model(self.path_.final if entry == self.path_.chosen else self.path_.models[entry])
         return smaller
 

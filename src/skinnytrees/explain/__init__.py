@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from skinnytrees.explain.explanation import Explanation
 from skinnytrees.explain.reading import make_game, output_names, selected_columns
@@ -29,5 +30,6 @@ def explain(
         output=output,
         method=found.method,
         standard_errors=found.standard_errors[..., 0] if single else found.standard_errors,
+        is_classifier=is_classifier(estimator),
         game=game,
     )

@@ -34,6 +34,8 @@ class Explanation:
         How the values were found.
     standard_errors : array of the shape of ``values``
         Of sampling; zero where values are exact.
+    is_classifier : bool
+        Whether outputs speak for classes.
     game : Game
         What the values were computed from; ``interactions`` uses it.
 
@@ -58,6 +60,7 @@ class Explanation:
     output: str
     method: str
     standard_errors: NDArray[np.float64]
+    is_classifier: bool
     game: Game
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ from skinnytrees.kernels.coalitions import (
     add_walks_by_sums,
     make_room,
 )
-from skinnytrees.kernels.compilation import compilation_notice
+from skinnytrees.kernels.numba_bridge.notice import compilation_notice
 from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.threads import one_blas_thread, side_by_side
 

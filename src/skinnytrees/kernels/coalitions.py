@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.kernels.compilation import inner_kernel, kernel, part, pointer
-from skinnytrees.kernels.views import in_row
+from skinnytrees.kernels.compilation import inner_kernel, kernel, part
+from skinnytrees.kernels.numba_bridge.pointers import pointer
+from skinnytrees.kernels.numba_bridge.views import in_row
 
 # A probability to go left below 1e-9 is taken to be 1e-9: a product of four such numbers then stays within single precision.
 _LARGEST = np.float32(1e9)
