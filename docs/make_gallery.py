@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.model_selection import train_test_split
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.estimators.stability import StabilitySelector
@@ -44,10 +45,12 @@ def houses(n_rows: int = 500) -> tuple[pd.DataFrame, "pd.Series[float]"]:
 def pictures() -> Iterator[tuple[str, Draw]]:
     """Name of each picture, and what draws it."""
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    labels = np.array(["malignant", "benign"])[y]
+    X, X_test, y, y_test = train_test_split(X, labels, test_size=0.4, random_state=0, stratify=labels)
     cancer = SkinnyTreesClassifier(8, random_state=0).fit(X, y)
-    explanation = cancer.explain(X, background=50)
+    explanation = cancer.explain(X_test, background=X[:50])
     yield "path", lambda: cancer.path_.plot()
-    yield "path_auc", lambda: FeaturePathDisplay.from_estimator(cancer, X, y, metric="roc_auc")
+    yield "path_auc", lambda: FeaturePathDisplay.from_estimator(cancer, X_test, y_test, metric="roc_auc")
     yield "bar", lambda: explanation.plot_bar()
     yield "beeswarm", lambda: explanation.plot_beeswarm()
     yield "waterfall", lambda: explanation.plot_waterfall(row=3)
@@ -66,10 +69,10 @@ def pictures() -> Iterator[tuple[str, Draw]]:
 
     X_sugar, sugar = load_diabetes(return_X_y=True, as_frame=True)
     penalised = SkinnyTreesRegressor(
-        penalty=GroupL0(0.3, rate=0.01), learning_rate=0.1, max_epochs=60, n_estimators=20, max_depth=3, random_state=0
+        penalty=GroupL0(0.02, rate=0.002), learning_rate=0.1, max_epochs=60, n_estimators=20, max_depth=3, random_state=0
     ).fit(X_sugar, sugar)
     yield "history", lambda: penalised.plot_history()
-    selector = StabilitySelector(n_resamples=20, feature_budget=4, random_state=0).fit(X_sugar, sugar)
+    selector = StabilitySelector(SkinnyTreesRegressor(4), n_resamples=10, random_state=0).fit(X_sugar, sugar)
     yield "stability", lambda: selector.plot()
 
 

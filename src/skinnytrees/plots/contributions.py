@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.plots.style import clean, name_rows, new_axes, palette, shorten
+from skinnytrees.plots.style import clean, height_of, name_rows, new_axes, palette, shorten, unit
 
 if TYPE_CHECKING:
     from skinnytrees.explain import Explanation
 
-_UNITS = {"raw": "score", "probability": "probability", "prediction": "prediction"}
-_HEIGHT_PER_ROW = 0.3
+# More classes than this have no colours of their own: their parts of a bar are drawn as one.
+_MOST_OUTPUTS = 10
 # Steps into which the width of a swarm is cut to find how dense it is.
 _BINS = 100
 
@@ -40,7 +40,7 @@ class ContributionBarDisplay:
     def from_explanation(
         cls, explanation: "Explanation", *, max_features: int = 15, ax: Any = None
     ) -> "ContributionBarDisplay":
-        """Draw an explanation; with several outputs, each has a part of the bar."""
+        """Draw an explanation; with several outputs, each has a part of the bar, up to ten of them."""
         return cls(explanation, max_features).plot(ax)
 
     @classmethod
@@ -64,16 +64,18 @@ class ContributionBarDisplay:
             # Mean absolute value of the sum: what a row is moved by all of them together.
             together = np.abs(values[:, rest].sum(axis=1)).mean(axis=0).reshape(1, -1)
             bars = np.concatenate([bars, together])
-        ax = new_axes(ax, (7, 1.2 + _HEIGHT_PER_ROW * max(1, len(names))))
+        ax = new_axes(ax, (7, height_of(len(names))))
         self._draw(ax, bars)
         name_rows(ax, names)
-        ax.set_xlabel(f"mean absolute contribution to the {_UNITS[explanation.output]}")
+        ax.set_xlabel(f"mean absolute contribution to the {unit(explanation.output, explanation.is_classifier)}")
         clean(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _draw(self, ax: Any, bars: NDArray[np.float64]) -> None:
         places, left = np.arange(len(bars)), np.zeros(len(bars))
+        if bars.shape[1] > _MOST_OUTPUTS:
+            bars = bars.sum(axis=1, keepdims=True)
         several = bars.shape[1] > 1
         for c in range(bars.shape[1]):
             label = shorten(self.explanation.output_names[c], 20) if several else None
@@ -81,7 +83,7 @@ class ContributionBarDisplay:
             ax.barh(places, bars[:, c], left=left, height=0.7, color=colour, label=label)
             left = left + bars[:, c]
         if several:
-            ax.legend(frameon=False, loc="lower right", title="class", ncols=1 + bars.shape[1] // 10)
+            ax.legend(frameon=False, loc="lower right", title="class" if self.explanation.is_classifier else "target")
 
 
 class BeeswarmDisplay:
@@ -126,7 +128,7 @@ class BeeswarmDisplay:
 
         explanation = self.explanation
         order = np.argsort(-explanation.importance(), kind="stable")[: self.max_features]
-        ax = new_axes(ax, (7, 1.2 + 1.2 * _HEIGHT_PER_ROW * max(1, len(order))))
+        ax = new_axes(ax, (7, 1.2 * height_of(len(order))))
         colours = palette(ax)
         # Both ends are legible on light and dark.
         colour_map = LinearSegmentedColormap.from_list("values", ["#2f9bd6", "#b48ead", "#f0485e"])
@@ -209,7 +211,7 @@ class WaterfallDisplay:
             steps.append(float(values[rest].sum()))
             names.append(f"{len(rest)} other features")
         base, score = float(explanation.base_values), float(explanation.scores[self.row])
-        ax = new_axes(ax, (7, 1.4 + _HEIGHT_PER_ROW * max(1, len(names))))
+        ax = new_axes(ax, (7, height_of(len(names))))
         self._draw(ax, np.array(steps), base)
         name_rows(ax, names, longest=60)
         ax.set_ylim(max(1, len(names)) - 0.2, -0.8)
@@ -242,8 +244,8 @@ def _contribution_label(explanation: "Explanation") -> str:
 
 
 def _score_label(explanation: "Explanation") -> str:
-    name, unit = explanation.output_names[0], _UNITS[explanation.output]
-    return f"{unit} of {shorten(name, 24)}" if explanation.is_classifier else unit
+    what = unit(explanation.output, explanation.is_classifier)
+    return f"{what} of class {shorten(explanation.output_names[0], 24)}" if explanation.is_classifier else what
 
 
 def _number(value: float) -> str:

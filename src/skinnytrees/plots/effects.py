@@ -4,17 +4,19 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.plots.style import clean, import_pyplot, palette, shorten
+from skinnytrees.plots.style import clean, import_pyplot, palette, shorten, unit
 
 if TYPE_CHECKING:
     from skinnytrees.explain.effects import Axis
 
-_UNITS = {"raw": "score", "probability": "probability", "prediction": "prediction"}
 _POINTS, _PAIR_POINTS = 40, 20
 _MOST_CATEGORIES = 12
 _RUG_ROWS = 200
+# Of more classes or targets than this, those whose effects vary most are drawn.
+_MOST_OUTPUTS = 6
 
 
 class EffectsDisplay:
@@ -116,7 +118,7 @@ class EffectsDisplay:
         for pair in strongest[:n_pairs]:
             two = [effect_axis(game, columns, f, _PAIR_POINTS, with_missing=False) for f in (pair.first, pair.second)]
             pairs.append((*two, partial_dependence(game, two)[..., 0], pair.strength))
-        label = f"mean {_UNITS[what]}"
+        label = f"mean {unit(what, is_classifier(estimator))}"
         return cls(singles, pairs, columns, game.rows, names, label).plot(axes)
 
     def plot(self, axes: Any = None) -> "EffectsDisplay":
@@ -161,8 +163,8 @@ class EffectsDisplay:
         several = effect.shape[1] > 1
         n_known = len(axis.known)
         x = np.arange(n_known) if axis.is_categorical else axis.known
-        for c in range(effect.shape[1]):
-            colour = f"C{c}" if several else colours.ink
+        for i, c in enumerate(self._shown_outputs()):
+            colour = f"C{i}" if several else colours.ink
             label = shorten(self.output_names[c], 16) if several else None
             style = "o" if axis.is_categorical or n_known == 1 else "-"
             ax.plot(x, effect[:n_known, c], style, color=colour, label=label)
@@ -181,9 +183,13 @@ class EffectsDisplay:
                 pad = 0.03 * (x[-1] - x[0])
                 ax.set_xlim(x[0] - pad, x[-1] + pad)
             ax.locator_params(axis="x", nbins=5)
-        ax.set_xlabel(shorten(self.columns.names[axis.feature], 34))
+        ax.set_xlabel(shorten(self.columns.names[axis.feature], 26))
         ax.set_ylabel(self.y_label)
         clean(ax)
+
+    def _shown_outputs(self) -> list[int]:
+        variation = sum(np.ptp(effect, axis=0) for _, effect in self.singles)
+        return np.sort(np.argsort(-variation, kind="stable")[:_MOST_OUTPUTS]).tolist()
 
     def _draw_pair(self, ax: Any, first: "Axis", second: "Axis", effect: Any, strength: float) -> None:
         places = [np.arange(len(axis.values)) if axis.is_categorical else axis.values for axis in (first, second)]
@@ -195,8 +201,8 @@ class EffectsDisplay:
             self._name_categories(ax.set_xticks, first, ax)
         if second.is_categorical:
             self._name_categories(ax.set_yticks, second, ax)
-        ax.set_xlabel(shorten(self.columns.names[first.feature], 34))
-        ax.set_ylabel(shorten(self.columns.names[second.feature], 26))
+        ax.set_xlabel(shorten(self.columns.names[first.feature], 26))
+        ax.set_ylabel(shorten(self.columns.names[second.feature], 20))
         of = f" of {shorten(self.output_names[0], 12)}" if len(self.output_names) > 1 else ""
         ax.set_title(f"{self.y_label}{of}, interaction {strength:.2g}", fontsize="small")
 
@@ -205,4 +211,5 @@ class EffectsDisplay:
         step = max(1, math.ceil(len(words) / _MOST_CATEGORIES))
         set_ticks(range(0, len(words), step), labels=words[::step])
         if set_ticks == ax.set_xticks and sum(map(len, words[::step])) > 24:
-            ax.tick_params(axis="x", rotation=45)
+            for label in ax.get_xticklabels():
+                label.set(rotation=30, ha="right", rotation_mode="anchor")

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.plots.style import clean, new_axes, palette
+from skinnytrees.plots.style import clean, new_axes, palette, whole_numbers
 
 if TYPE_CHECKING:
     from skinnytrees.model.feature_path import FeaturePath
@@ -20,6 +20,8 @@ _LABELS = {
 }
 # Sizes whose largest is more than so many times the smallest are easier to read on a log axis.
 _LOG_FROM = 20
+# On a log axis that is shorter than this, there is room for ticks between the powers of ten.
+_FEW_DECADES = 1000
 
 
 class FeaturePathDisplay:
@@ -175,12 +177,15 @@ class FeaturePathDisplay:
         return self
 
     def _scale(self, ax: Any) -> None:
-        from matplotlib.ticker import MaxNLocator
+        from matplotlib.ticker import LogLocator
 
         positive = self.x[self.x > 0]
         if len(positive) and self.x.max() > _LOG_FROM * positive.min():
             ax.set_xscale("log" if len(positive) == len(self.x) else "symlog")
-            ax.xaxis.set_major_formatter("{x:g}")
+            if len(positive) == len(self.x):
+                is_short = self.x.max() < _FEW_DECADES * positive.min()
+                ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if is_short else (1,)))
+            ax.xaxis.set_major_formatter("{x:,g}")
             ax.minorticks_off()
-        else:
-            ax.xaxis.set_major_locator(MaxNLocator(integer=bool(np.all(self.x == np.round(self.x)))))
+        elif np.all(self.x == np.round(self.x)):
+            whole_numbers(ax.xaxis)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.plots.style import clean, import_pyplot, palette
+from skinnytrees.plots.style import clean, import_pyplot, palette, whole_numbers
 
 
 class HistoryDisplay:
@@ -100,6 +100,8 @@ class HistoryDisplay:
         )  # fmt: skip
         axes[1].set_ylabel("number of features")
         axes[1].set_xlabel("epoch")
+        whole_numbers(axes[1].xaxis)
+        whole_numbers(axes[1].yaxis)
         for one in axes:
             clean(one)
         self.axes_, self.ax_, self.figure_ = axes, axes[0], figure

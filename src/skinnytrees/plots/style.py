@@ -1,5 +1,6 @@
 """What all pictures share: colours that are legible on light and dark axes, short names, axes; matplotlib is imported only here."""
 
+import re
 from typing import Any, NamedTuple
 
 INK, ACCENT, PALE = "#1b3a4b", "#d1495b", "#8fb8c9"
@@ -50,11 +51,23 @@ def shorten(name: Any, longest: int = 28) -> str:
     >>> shorten("mean_arterial_pressure_first_24h_icu", 20)
     'mean_arter…rst_24h_icu'
     """
-    text = " ".join(str(name).split()).replace("$", r"\$")  # a dollar would begin a formula
-    if len(text) <= longest + 2:
-        return text
-    half = longest // 2
-    return f"{text[:half]}…{text[-(longest - half) - 1 :]}"
+    text = " ".join(str(name).split())
+    if len(text) > longest + 2:
+        half = longest // 2
+        text = f"{text[:half]}…{text[-(longest - half) - 1 :]}"
+    return re.sub(r"(?<!\\)\$", r"\\$", text)  # a dollar would begin a formula
+
+
+def height_of(n_rows: int) -> float:
+    """Inches for a picture with so many named rows; a few must leave room for what stands around them."""
+    return 1.3 + 0.3 * max(n_rows, 3)
+
+
+def whole_numbers(axis: Any) -> None:
+    """Ticks at whole numbers only, also where there is just one."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def clean(ax: Any) -> None:
@@ -66,3 +79,8 @@ def name_rows(ax: Any, names: list[Any], longest: int = 28) -> None:
     """Names along the vertical axis, the first one at the top."""
     ax.set_yticks(range(len(names)), labels=[shorten(name, longest) for name in names])
     ax.set_ylim(len(names) - 0.4, -0.6)
+
+
+def unit(output: str, is_classifier: bool) -> str:
+    """What the explained numbers are called."""
+    return "score" if output == "raw" and is_classifier else output if output != "raw" else "prediction"
