@@ -69,7 +69,12 @@ def pictures() -> Iterator[tuple[str, Draw]]:
 
     X_sugar, sugar = load_diabetes(return_X_y=True, as_frame=True)
     penalised = SkinnyTreesRegressor(
-        penalty=GroupL0(0.02, rate=0.002), learning_rate=0.1, max_epochs=60, n_estimators=20, max_depth=3, random_state=0
+        penalty=GroupL0(0.02, rate=0.002),
+        learning_rate=0.1,
+        max_epochs=60,
+        n_estimators=20,
+        max_depth=3,
+        random_state=0,
     ).fit(X_sugar, sugar)
     yield "history", lambda: penalised.plot_history()
     selector = StabilitySelector(SkinnyTreesRegressor(4), n_resamples=10, random_state=0).fit(X_sugar, sugar)

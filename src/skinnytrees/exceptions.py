@@ -20,3 +20,7 @@ def refuse_unless(condition: bool, message: str) -> None:
 
 class NothingLearnedWarning(UserWarning):
     """The fitted model is no better than a constant on rows that it has not seen."""
+
+
+class UnstableSelectionWarning(UserWarning):
+    """Fits on different rows select different features, so that one selection is one of many."""

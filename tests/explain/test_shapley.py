@@ -5,11 +5,11 @@ from math import exp
 import numpy as np
 import pandas as pd
 import pytest
-from explain.brute_force import shapley_values as brute_force
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
+from explain.brute_force import shapley_values as brute_force
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.activations import Sigmoid, SmoothStep
 from skinnytrees.explain.games import Game

@@ -259,7 +259,9 @@ def _ranks(value: NDArray[np.float64]) -> NDArray[np.float64]:
     distinct, code = np.unique(value[known], return_inverse=True)
     if len(distinct) > 1:
         counts = np.bincount(code)
-        ranks[known] = ((np.cumsum(counts) - counts / 2 - counts[0] / 2) / (len(code) - counts[0] / 2 - counts[-1] / 2))[code]
+        ranks[known] = (
+            (np.cumsum(counts) - counts / 2 - counts[0] / 2) / (len(code) - counts[0] / 2 - counts[-1] / 2)
+        )[code]
     elif len(distinct):
         ranks[known] = 0.5
     return ranks
@@ -267,7 +269,9 @@ def _ranks(value: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _swarm(x: NDArray[np.float64], span: float) -> NDArray[np.float64]:
     """Vertical offsets that keep points of similar x apart: the denser they stand, the wider they spread."""
-    bins = np.zeros(len(x), dtype=int) if span == 0 else np.floor(_BINS * (x - x.min(initial=np.inf)) / span).astype(int)
+    bins = (
+        np.zeros(len(x), dtype=int) if span == 0 else np.floor(_BINS * (x - x.min(initial=np.inf)) / span).astype(int)
+    )
     offset = np.zeros(len(x))
     counts = np.bincount(bins) if len(bins) else np.zeros(1, dtype=int)
     most = max(int(counts.max()), 12)

@@ -178,7 +178,9 @@ class EffectsDisplay:
         else:
             step = max(1, len(self.rows) // _RUG_ROWS)
             rug = self.rows[::step, axis.feature]
-            ax.plot(rug, np.full(len(rug), 0.02), "|", color=colours.pale, transform=ax.get_xaxis_transform(), markersize=6)
+            ax.plot(
+                rug, np.full(len(rug), 0.02), "|", color=colours.pale, transform=ax.get_xaxis_transform(), markersize=6
+            )
             if n_known > 1:
                 pad = 0.03 * (x[-1] - x[0])
                 ax.set_xlim(x[0] - pad, x[-1] + pad)

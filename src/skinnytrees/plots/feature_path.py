@@ -131,9 +131,7 @@ class FeaturePathDisplay:
 
     @classmethod
     def _make(cls, path: Any, y: NDArray[Any], error: Any, y_label: str, x: str | None) -> "FeaturePathDisplay":
-        refuse_unless(
-            x in (None, "n_features", "cost"), f"x={x!r} is no axis of the path. Use 'n_features' or 'cost'."
-        )
+        refuse_unless(x in (None, "n_features", "cost"), f"x={x!r} is no axis of the path. Use 'n_features' or 'cost'.")
         costs_differ = not np.array_equal(path.cost, path.n_features)
         x = x or ("cost" if costs_differ else "n_features")
         # A budget speaks of costs, which are numbers of features where no costs were given.
@@ -159,15 +157,15 @@ class FeaturePathDisplay:
         colours = palette(ax)
         if self.y_error is not None:
             low, high = self.y - self.y_error, self.y + self.y_error
-            ax.fill_between(
-                self.x, low, high, color=colours.pale, alpha=0.4, linewidth=0, label="± 1 standard error"
-            )
+            ax.fill_between(self.x, low, high, color=colours.pale, alpha=0.4, linewidth=0, label="± 1 standard error")
         ax.plot(self.x, self.y, "o-", color=colours.ink, markersize=3.5, linewidth=1.2)
         at = self.x[self.chosen], self.y[self.chosen]
         features = "feature" if self.n_chosen == 1 else "features"
         ax.plot(*at, "o", color=colours.accent, markersize=9, label=f"chosen: {self.n_chosen} {features}")
         if self.budget is not None:
-            ax.axvline(self.budget, color=colours.accent, linestyle=":", linewidth=1.2, label=f"budget: {self.budget:g}")
+            ax.axvline(
+                self.budget, color=colours.accent, linestyle=":", linewidth=1.2, label=f"budget: {self.budget:g}"
+            )
         self._scale(ax)
         ax.set_xlabel(self.x_label)
         ax.set_ylabel(self.y_label)
