@@ -314,7 +314,7 @@ def test_scikit_learn_conventions_hold(estimator, check):
 
 def pairwise_definition(selected):
     """Nogueira's index from its definition: one minus the observed variance over that of random selections."""
-    n, d = selected.shape
+    d = selected.shape[1]
     variance = np.var(selected, axis=0, ddof=1).mean()
     k = selected.sum(axis=1).mean()
     return 1 - variance / (k / d * (1 - k / d))

@@ -245,6 +245,6 @@ def test_all_coalitions_of_many_features_are_refused():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 20))
     model = SkinnyTreesRegressor(penalty=None, max_epochs=2).fit(X, X[:, 0])
-    with pytest.raises(ValueError, match="too many for 20 features. Use method='sampling'"):
+    with pytest.raises(ValueError, match=r"too many for 20 features. Use method='sampling'"):
         model.explain(X[:2], method="exact")
     assert model.explain(X[:2], X[:3]).method == "sampling"

@@ -75,9 +75,9 @@ def test_model_at_a_cost_is_the_largest_that_costs_no_more():
         smaller = model.at(cost=cost)
         spent = np.array([1, 2, 3, 4])[smaller.support_].sum()
         assert spent == max(c for c in model.path_.cost if c <= cost)
-    with pytest.raises(ValueError, match="no model of cost 0.5; the cheapest costs .* Ask for at least that much"):
+    with pytest.raises(ValueError, match=r"no model of cost 0.5; the cheapest costs .* Ask for at least that much"):
         model.at(cost=0.5)
-    with pytest.raises(ValueError, match="n_features=2 and cost=3 were given. Give one of them"):
+    with pytest.raises(ValueError, match=r"n_features=2 and cost=3 were given. Give one of them"):
         model.at(2, cost=3)
     with pytest.raises(ValueError, match="Give one of them"):
         model.at()

@@ -99,8 +99,8 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         Bound on the expected number of falsely selected features, see the notes; above ``n_features_selected_`` it
         says nothing.
     stability_index_ : float
-        How much the resamples agree beyond chance, see ``selection_statistics.stability_index``. Below 0.4, ``fit`` warns, unless there are fewer than ten
-        resamples.
+        How much the resamples agree beyond chance, see ``selection_statistics.stability_index``. Below 0.4, ``fit``
+        warns, unless there are fewer than ten resamples.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : array of str
@@ -343,8 +343,8 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         if self.n_resamples < _FEWEST_TO_COMPARE or not self.stability_index_ < _POOR_AGREEMENT:
             return
         warnings.warn(
-            f"The resamples disagree: each selects {self.mean_selected_:.3g} features, but two of them share only {self._mean_shared():.2g} on "
-            f"average (stability index {self.stability_index_:.2f}; 1 is full agreement, 0 is chance). Another sample of rows "
+            f"The resamples disagree: each selects {self.mean_selected_:.3g} features, but two of them share only "
+            f"{self._mean_shared():.2g} on average (stability index {self.stability_index_:.2f}; 1 is full agreement, 0 is chance). Another sample of rows "
             "would give another selection. Report the frequencies (to_frame()) instead of one list, or use more rows; columns "
             "that tell the same can be joined by feature_groups.",
             UnstableSelectionWarning,

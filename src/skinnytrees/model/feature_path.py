@@ -63,7 +63,7 @@ class FeaturePath:
         """Entry of the largest size with at most this many features, or at most this cost."""
         refuse_unless(
             (n_features is None) != (cost is None),
-            f"A size is named by n_features or by cost, but n_features={n_features} and cost={cost} were given. Give one of them.",
+            f"n_features or cost names a size, but n_features={n_features} and cost={cost} were given. Give one of them.",
         )
         if cost is None:
             fits = np.flatnonzero(self.n_features <= n_features)

@@ -1,7 +1,7 @@
 """Pictures in the style of scikit-learn's displays: ``from_estimator`` makes one, ``plot(ax)`` draws it again.
 
-A display keeps its numbers, and after drawing the axes (``ax_`` or ``axes_``) and the figure (``figure_``). matplotlib is needed to
-draw only, and its style decides about light and dark.
+A display keeps its numbers, and after drawing the axes (``ax_`` or ``axes_``) and the figure (``figure_``). matplotlib is needed
+to draw only, and its style decides about light and dark.
 """
 
 from skinnytrees.plots.contributions import BeeswarmDisplay, ContributionBarDisplay, WaterfallDisplay

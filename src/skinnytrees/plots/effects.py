@@ -137,9 +137,9 @@ class EffectsDisplay:
         if axes is None:
             n_across = min(3, n)
             n_down = math.ceil(n / n_across)
-            figure, axes = import_pyplot().subplots(
-                n_down, n_across, figsize=(3.4 * n_across, 2.8 * n_down), layout="constrained", squeeze=False
-            )
+            size = 3.4 * n_across, 2.8 * n_down
+            figure = import_pyplot().figure(figsize=size, layout="constrained")
+            axes = figure.subplots(n_down, n_across, squeeze=False)
         flat = np.ravel(axes)
         refuse_unless(len(flat) >= n, f"{len(flat)} axes were given, but there are {n} pictures. Give {n}, or None.")
         self.figure_ = flat[0].figure
