@@ -344,9 +344,9 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
             return
         warnings.warn(
             f"The resamples disagree: each selects {self.mean_selected_:.3g} features, but two of them share only "
-            f"{self._mean_shared():.2g} on average (stability index {self.stability_index_:.2f}; 1 is full agreement, 0 is chance). Another sample of rows "
-            "would give another selection. Report the frequencies (to_frame()) instead of one list, or use more rows; columns "
-            "that tell the same can be joined by feature_groups.",
+            f"{self._mean_shared():.2g} on average (stability index {self.stability_index_:.2f}; 1 is full agreement, 0 is "
+            "chance). Another sample of rows would give another selection. Report the frequencies (to_frame()) instead of one "
+            "list, or use more rows; columns that tell the same can be joined by feature_groups.",
             UnstableSelectionWarning,
             stacklevel=4,
         )

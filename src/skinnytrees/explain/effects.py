@@ -32,7 +32,8 @@ def effect_axis(game: Game, columns: Columns, feature: int, n_points: int, with_
     known = column[~np.isnan(column)]
     distinct, is_categorical = np.unique(known), feature in columns.words
     if not is_categorical and len(distinct) > n_points:
-        distinct = np.linspace(*np.quantile(known, [_LOW, _HIGH]), n_points)
+        low, high = np.quantile(known, [_LOW, _HIGH])
+        distinct = np.linspace(low, high, n_points)
     has_missing = with_missing and len(known) < len(column)
     values = np.append(distinct, np.nan) if has_missing or len(distinct) == 0 else distinct
     return Axis(feature, values, is_categorical, has_missing)

@@ -1,5 +1,6 @@
 """What ``model.explain`` gives: contributions of the selected features to the score of every row."""
 
+import importlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -174,7 +175,7 @@ class Explanation:
         shap.Explanation
         """
         try:
-            import shap
+            shap = importlib.import_module("shap")
         except ImportError as error:
             raise ImportError("to_shap() needs shap: pip install shap.") from error
         base = np.broadcast_to(self.base_values, (len(self), *np.shape(self.base_values)))

@@ -101,14 +101,14 @@ def _is_affordable(game: Game) -> bool:
 
 def _sampled(game: Game, wanted: float, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Means over rounds of sampled orders, and their standard errors."""
-    total, variance = 0.0, 0.0
-    for n_rounds in range(1, _MOST_ROUNDS + 1):
+    total, variance = _sample_once(game, [seed, 1])
+    n_rounds = 1
+    while np.sqrt(variance.mean()) / n_rounds > wanted and n_rounds < _MOST_ROUNDS:
+        n_rounds += 1
         values, round_variance = _sample_once(game, [seed, n_rounds])
-        total, variance = total + values, variance + round_variance
-        errors = np.sqrt(variance) / n_rounds
-        if np.sqrt(np.mean(np.square(errors))) <= wanted:
-            break
-    return total / n_rounds, errors
+        total += values
+        variance += round_variance
+    return total / n_rounds, np.sqrt(variance) / n_rounds
 
 
 def _sample_once(game: Game, seed: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

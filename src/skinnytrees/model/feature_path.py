@@ -65,15 +65,15 @@ class FeaturePath:
             (n_features is None) != (cost is None),
             f"n_features or cost names a size, but n_features={n_features} and cost={cost} were given. Give one of them.",
         )
-        if cost is None:
+        if n_features is not None:
             fits = np.flatnonzero(self.n_features <= n_features)
             refuse_unless(
                 len(fits) > 0,
                 f"The path has no model with {n_features} features; the smallest has {self.n_features.min()}. Ask for at least "
                 "that many.",
             )
-        else:
-            fits = np.flatnonzero(self.cost <= cost + 1e-9 * abs(cost))
+        elif cost is not None:
+            fits = np.flatnonzero(self.cost <= cost + 1e-9 * abs(cost))  # costs are sums, which round
             refuse_unless(
                 len(fits) > 0,
                 f"The path has no model of cost {cost:g}; the cheapest costs {self.cost.min():g}. Ask for at least that much.",
