@@ -237,10 +237,10 @@ class Game:
 
     def _parts_of_background(self, some: SomeTrees) -> BackgroundParts:
         terms = self._terms(self.background, some)
-        flat = terms.reshape(-1, len(some.b))
+        parts = self._as_parts(terms.reshape(-1, len(some.b)))
         return BackgroundParts(
             start=self._as_parts(some.b[None, :]),
-            parts=self._as_parts(flat),
+            parts=parts,
             origin=self._as_parts(terms.sum(axis=1) + some.b),
-            undo=self._as_parts(-flat),
+            undo=1 / parts if self._by_products else -parts,
         )
