@@ -22,5 +22,9 @@ class NothingLearnedWarning(UserWarning):
     """The fitted model is no better than a constant on rows that it has not seen."""
 
 
+class SelectionWarning(UserWarning):
+    """A penalty has removed no feature, or all of them."""
+
+
 class UnstableSelectionWarning(UserWarning):
     """Fits on different rows select different features, so that one selection is one of many."""

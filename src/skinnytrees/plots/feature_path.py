@@ -1,5 +1,6 @@
 """The picture of a path: a score against the number of features, or against their cost."""
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,7 +107,7 @@ class FeaturePathDisplay:
             "metric='val_score'.",
         )
         score = get_scorer(metric)
-        scores = np.array([score(estimator._at_entry(entry), X, y) for entry in range(len(path))])
+        scores = np.array([score(_at_entry(estimator, entry), X, y) for entry in range(len(path))])
         return cls._make(path, scores, None, f"{metric} on the given rows", x).plot(ax)
 
     @classmethod
@@ -187,3 +188,10 @@ class FeaturePathDisplay:
             ax.minorticks_off()
         elif np.all(self.x == np.round(self.x)):
             whole_numbers(ax.xaxis)
+
+
+def _at_entry(estimator: Any, entry: int) -> Any:
+    """The estimator at one entry of its path; ``at`` finds only one of those that have the same number of features."""
+    path, other = estimator.path_, copy.copy(estimator)
+    other._adopt_model(path.final if entry == path.chosen else path.models[entry])
+    return other
