@@ -1,5 +1,6 @@
 """What people who measure a model's columns ask about them: usual range, typical value, scale, direction, importance."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +57,13 @@ def usual_range(one: Input, values: NDArray[np.float64] | None) -> Range | None:
     mean, scale = one.value.mean, one.value.scale
     if (mean, scale) == (0.0, 1.0):
         return None
-    return Range(mean - _DEVIATIONS * scale, mean, mean + _DEVIATIONS * scale)
+    mean = _tidy(mean, scale)
+    return Range(_tidy(mean - _DEVIATIONS * scale, scale), mean, _tidy(mean + _DEVIATIONS * scale, scale))
+
+
+def _tidy(value: float, scale: float) -> float:
+    """Without digits that do not matter next to the scale."""
+    return round(value, 3 - math.floor(math.log10(scale)))
 
 
 def typical_value(one: Input, values: Sequence[Any] | None) -> Level:
@@ -102,7 +109,9 @@ def check_units(model: PortableModel, units: Mapping[str, str] | None) -> dict[s
     """The units by column, where every column must be one that the model reads."""
     names = [one.name for one in model.inputs]
     for name in units or {}:
-        refuse_unless(name in names, f"units names the column {name!r}, which the model does not read. It reads {names}.")
+        refuse_unless(
+            name in names, f"units names the column {name!r}, which the model does not read. It reads {names}."
+        )
     return dict(units or {})
 
 

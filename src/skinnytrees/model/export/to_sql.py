@@ -16,6 +16,8 @@ from skinnytrees.model.export.portable import Input, Level, PortableModel, level
 _MOST_COLUMNS = 1_600
 # Databases refuse powers of e beyond the numbers of double precision, and some refuse those that become zero.
 _FARTHEST_POWER = 700
+# Beyond all values of a table, and far enough from the end of double precision that differences of two are still numbers.
+_LARGEST = 1e300
 
 
 def to_bytes(model: PortableModel, table: str = "data", key: str = "id") -> bytes:
@@ -42,14 +44,12 @@ def to_bytes(model: PortableModel, table: str = "data", key: str = "id") -> byte
         f"{model.n_outputs} outputs); databases take about {_MOST_COLUMNS:,} columns. Use ONNX, a smaller size of the path with "
         "at(n_features), or fit with a smaller max_depth.",
     )
+    pieces = [_pieces(one, f"x{k}") for k, one in enumerate(model.inputs) if one.curves]
+    tables = [_inputs(model, table, key), *pieces, _design(model), _trees(model), _splits(model), _sums(model)]
     return (
         f"-- A model fitted by skinnytrees, as one statement. It reads {_list_names(model)}\n"
         f"-- and {_quoted(key)} from {_quoted(table)}; NULL is a missing value.\n"
-        "WITH\n"
-        + ",\n".join(
-            [_inputs(model, table, key), _design(model), _trees(model), _splits(model), _sums(model), _predictions(model)]
-        )
-        + f"\n{_result(model, key)}\n"
+        "WITH\n" + ",\n".join([*tables, _predictions(model)]) + f"\n{_result(model, key)}\n"
     ).encode()
 
 
@@ -73,7 +73,9 @@ def _number(value: float) -> str:
 def _inputs(model: PortableModel, table: str, key: str) -> str:
     """Inputs as numbers and text, under names of our own; the row number keeps rows apart whose keys are equal."""
     columns = [
-        f"{_quoted(one.name)} AS x{k}" if one.kind == "text" else f"CAST({_quoted(one.name)} AS DOUBLE PRECISION) AS x{k}"
+        f"{_quoted(one.name)} AS x{k}"
+        if one.kind == "text"
+        else f"CAST({_quoted(one.name)} AS DOUBLE PRECISION) AS x{k}"
         for k, one in enumerate(model.inputs)
     ]
     listed = ", ".join(["ROW_NUMBER() OVER () AS row_id", f"{_quoted(key)} AS row_key", *columns])
@@ -99,7 +101,7 @@ def _formulas(one: Input, x: str) -> list[str]:
         )
     if one.has_missing_column:
         made.append(_if(f"{x} IS NULL"))
-    made += [_curve(x, one.knots, heights) for heights in one.curves]
+    made += [_curve(x, c) for c in range(len(one.curves))]
     return made + [_if(_is_level(x, level)) for level in one.levels]
 
 
@@ -116,12 +118,33 @@ def _is_level(x: str, level: Level) -> str:
     return f"{x} BETWEEN {_number(low)} AND {_number(high)}"
 
 
-def _curve(x: str, knots: Sequence[float], heights: Sequence[float]) -> str:
-    pieces = [f"WHEN {x} IS NULL THEN 0e0", f"WHEN {x} <= {_number(knots[0])} THEN {_number(heights[0])}"]
-    for low, high, start, end in zip(knots, knots[1:], heights, heights[1:], strict=False):
-        slope = (end - start) / (high - low)
-        pieces.append(f"WHEN {x} < {_number(high)} THEN {_number(start)} + ({x} - ({_number(low)})) * {_number(slope)}")
-    return f"CASE {' '.join(pieces)} ELSE {_number(heights[-1])} END"
+def _curve(x: str, c: int) -> str:
+    """Height at x of curve c of the input; no piece has a missing x."""
+    return (
+        f"COALESCE((SELECT start{c} + ({x} - low) * slope{c} FROM pieces_of_{x} WHERE {x} >= low AND {x} < high), 0e0)"
+    )
+
+
+def _pieces(one: Input, x: str) -> str:
+    """The straight pieces of an input's curves, those before the first and after the last knot included.
+
+    They are a table because databases that compile expressions take a minute for hundreds of cases.
+    """
+    knots = np.array([-_LARGEST, *one.knots, _LARGEST])
+    columns = [knots[:-1], knots[1:]]
+    for heights in one.curves:
+        slopes = np.concatenate([[0.0], np.diff(heights) / np.diff(one.knots), [0.0]])
+        columns += [np.array([heights[0], *heights]), slopes]
+    # Before the first knot the distance from the lower end is beyond all numbers that matter; the slope there is zero.
+    names = [name for c in range(len(one.curves)) for name in (f"start{c}", f"slope{c}")]
+    return f"pieces_of_{x}(low, high, {', '.join(names)}) AS {_values(np.column_stack(columns), '%.16e')}"
+
+
+def _values(rows: np.ndarray, digits: str) -> str:
+    texts = np.char.mod(digits, rows).tolist()
+    # The first row tells the type of the columns: without it some databases compute with decimal numbers.
+    texts[0] = [f"CAST({text} AS DOUBLE PRECISION)" for text in texts[0]]
+    return "(VALUES\n    " + ",\n    ".join(f"({', '.join(row)})" for row in texts) + ")"
 
 
 def _trees(model: PortableModel) -> str:
@@ -133,16 +156,12 @@ def _trees(model: PortableModel) -> str:
     names = [f"b{i}" for i in range(n_nodes)]
     names += [f"w{i}_{k}" for i in range(n_nodes) for k in range(n_columns)]
     names += [f"o{c}_{i}" for c in range(model.n_outputs) for i in range(n_nodes + 1)]
-    texts = np.char.mod("%.9e", rows).tolist()
-    # The first row tells the type of the columns: without it some databases compute with decimal numbers.
-    texts[0] = [f"CAST({text} AS DOUBLE PRECISION)" for text in texts[0]]
-    values = ",\n    ".join(f"({', '.join(row)})" for row in texts)
-    return f"trees({', '.join(names)}) AS (VALUES\n    {values})"
+    return f"trees({', '.join(names)}) AS {_values(rows, '%.9e')}"
 
 
 def _splits(model: PortableModel) -> str:
     """For every row and tree, the fraction that goes left at every split."""
-    columns = ["row_id", "row_key"]
+    columns = ["ROW_NUMBER() OVER () AS row_number", "row_id", "row_key"]  # as in the design
     bound = np.abs(model.W).T.astype(np.float64) @ _largest_design(model) + np.abs(model.b)
     bounds = bound.reshape(model.n_nodes, model.n_trees).max(axis=1) / model.theta
     for i, most in enumerate(bounds):
@@ -181,9 +200,7 @@ def _power(exponent: str, most: float) -> str:
     if most <= _FARTHEST_POWER:
         return f"EXP({exponent})"
     far = f"{_FARTHEST_POWER}e0"
-    return (
-        f"EXP(CASE WHEN {exponent} > {far} THEN {far} WHEN {exponent} < -{far} THEN -{far} ELSE {exponent} END)"
-    )
+    return f"EXP(CASE WHEN {exponent} > {far} THEN {far} WHEN {exponent} < -{far} THEN -{far} ELSE {exponent} END)"
 
 
 def _sum(terms: Sequence[str]) -> str:
@@ -196,7 +213,8 @@ def _sum(terms: Sequence[str]) -> str:
 
 def _sums(model: PortableModel) -> str:
     columns = [
-        f"SUM({_subtree(model.n_nodes, 0, 1, c)}) + ({_number(float(model.base[c]))}) AS r{c}" for c in range(model.n_outputs)
+        f"SUM({_subtree(model.n_nodes, 0, 1, c)}) + ({_number(float(model.base[c]))}) AS r{c}"
+        for c in range(model.n_outputs)
     ]
     listed = ",\n    ".join(["row_id", "row_key", *columns])
     return f"sums AS (SELECT\n    {listed}\n  FROM splits GROUP BY row_id, row_key)"
@@ -238,7 +256,5 @@ def _label(model: PortableModel) -> str:
     """The first of the most probable classes."""
     labels = [str(label) if isinstance(label, int) else _text(label) for label in model.labels]
     outputs = range(model.n_outputs)
-    cases = [
-        f"WHEN {' AND '.join(f'p{c} >= p{j}' for j in outputs if j != c)} THEN {labels[c]}" for c in outputs[:-1]
-    ]
+    cases = [f"WHEN {' AND '.join(f'p{c} >= p{j}' for j in outputs if j != c)} THEN {labels[c]}" for c in outputs[:-1]]
     return f"CASE {' '.join(cases)} ELSE {labels[-1]} END"

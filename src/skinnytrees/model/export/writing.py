@@ -51,7 +51,8 @@ def _format_name(file: File, format: str | None) -> str:
         raise ValueError(f"file={file!r} has no suffix that tells the format. Give format=, one of {known}.")
     name = Path(file).suffix.lower().removeprefix(".")
     refuse_unless(
-        name in FORMATS, f"The suffix of {str(file)!r} is not that of a known format. Use one of {known}, or give format=."
+        name in FORMATS,
+        f"The suffix of {str(file)!r} is not that of a known format. Use one of {known}, or give format=.",
     )
     return name
 
