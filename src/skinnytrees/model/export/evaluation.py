@@ -1,6 +1,6 @@
 """The formulas of ``PortableModel`` in numpy and double precision, for what a file says about a model besides its weights."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,4 +65,4 @@ def _softmax(raw: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 _ROUTING = {"sigmoid": _sigmoid, "smoothstep": _smooth_step}
-_LINKS = {"identity": lambda raw: raw, "exp": np.exp, "softmax": _softmax}
+_LINKS: dict[str, Callable[[Any], Any]] = {"identity": lambda raw: raw, "exp": np.exp, "softmax": _softmax}

@@ -66,12 +66,12 @@ def _tidy(value: float, scale: float) -> float:
     return round(value, 3 - math.floor(math.log10(scale)))
 
 
-def typical_value(one: Input, values: Sequence[Any] | None) -> Level:
+def typical_value(one: Input, values: Sequence[Any] | NDArray[Any] | None) -> Level:
     """The median of a number and the most frequent category, or without rows the first category."""
     if one.value is not None:
         usual = usual_range(one, None if values is None else _as_numbers(values))
         return 0.0 if usual is None else usual.typical
-    frequency = {level: 0 for level in one.categories}
+    frequency = dict.fromkeys(one.categories, 0)
     for value in [] if values is None else values:
         if value in frequency:
             frequency[value] += 1

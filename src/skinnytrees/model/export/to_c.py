@@ -1,7 +1,6 @@
 """C99 that needs only the standard library: tables of numbers, and one function that reads them (``templates/predict.c``)."""
 
 import json
-from collections.abc import Iterable
 from importlib import resources
 from typing import Any
 
@@ -103,7 +102,7 @@ def _double(value: float) -> str:
     return f"{value:.17g}"
 
 
-def _floats(values: Any) -> Iterable[Any]:
+def _floats(values: Any) -> list[str]:
     """Nine digits give back every number of single precision."""
     return [text + "f" for text in np.char.mod("%.8e", values.ravel()).tolist()]
 

@@ -2,11 +2,11 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from skinnytrees.model.export.evaluation import Columns
 from skinnytrees.model.export.panel import check_units, directions, outcome_names, ranges, typical_row
-from skinnytrees.model.export.portable import PortableModel
+from skinnytrees.model.export.portable import Level, PortableModel
 
 
 def to_bytes(model: PortableModel, X: Columns | None = None, units: Mapping[str, str] | None = None) -> bytes:
@@ -42,10 +42,10 @@ def to_bytes(model: PortableModel, X: Columns | None = None, units: Mapping[str,
     return text.getvalue().encode()
 
 
-def _texts(values: list[float], n: int) -> list[str]:
+def _texts(values: Sequence[Level], n: int) -> list[str]:
     """Numbers as text, or empty cells where there are none."""
     return [_text(value) for value in values] or [""] * n
 
 
-def _text(value: float | str | None) -> str:
+def _text(value: Level) -> str:
     return "" if value is None else value if isinstance(value, str) else f"{value:.6g}"

@@ -1,4 +1,4 @@
-"""JavaScript without dependencies, for Node.js and browsers: the model as an object, and what reads it (``templates/predict.js``)."""
+"""JavaScript without dependencies, for Node.js and browsers: the model as an object, read by ``templates/predict.js``."""
 
 import json
 from importlib import resources

@@ -234,10 +234,12 @@ _NUMBER_COLUMNS = {"value": _add_values, "missing": _add_missing, "curve": _add_
 
 
 def _add_texts(graph: Graph, inputs: Sequence[Any], texts: Sequence[str]) -> str:
-    codes, places, numbers = [], [], []
+    codes: list[str] = []
+    places: list[int] = []
+    numbers: list[int] = []
     for k, (one, text) in enumerate(zip(inputs, texts, strict=True)):
         words = [missing_text(one.categories) if level is None else level for level in one.levels]
-        encode = {"keys_strings": words, "values_int64s": list(range(len(words))), "default_int64": -1}
+        encode: dict[str, Any] = {"keys_strings": words, "values_int64s": list(range(len(words))), "default_int64": -1}
         codes.append(graph.add("LabelEncoder", text, domain=ML_DOMAIN, **encode))
         places += [k] * len(words)
         numbers += range(len(words))

@@ -5,8 +5,10 @@ CASE, EXP, ROW_NUMBER and common table expressions are used, which DuckDB, SQLit
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.model.export.limits import refuse_large
@@ -28,7 +30,7 @@ def to_bytes(model: PortableModel, table: str = "data", key: str = "id") -> byte
     model : PortableModel
         What to write.
     table : str, default="data"
-        Table or view to read; its columns have the names of the model's inputs, and missing values are NULL.
+        Table or view to read, after a dot if a schema is named; its columns have the names of the model's inputs, and missing values are NULL.
     key : str, default="id"
         Column of the table that the result repeats, so that it can be joined.
 
@@ -48,7 +50,7 @@ def to_bytes(model: PortableModel, table: str = "data", key: str = "id") -> byte
     tables = [_inputs(model, table, key), *pieces, _design(model), _trees(model), _splits(model), _sums(model)]
     return (
         f"-- A model fitted by skinnytrees, as one statement. It reads {_list_names(model)}\n"
-        f"-- and {_quoted(key)} from {_quoted(table)}; NULL is a missing value.\n"
+        f"-- and {_quoted(key)} from {_table(table)}; NULL is a missing value.\n"
         "WITH\n" + ",\n".join([*tables, _predictions(model)]) + f"\n{_result(model, key)}\n"
     ).encode()
 
@@ -59,6 +61,10 @@ def _list_names(model: PortableModel) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _table(name: str) -> str:
+    return ".".join(_quoted(part) for part in name.split("."))
 
 
 def _text(value: str) -> str:
@@ -79,7 +85,7 @@ def _inputs(model: PortableModel, table: str, key: str) -> str:
         for k, one in enumerate(model.inputs)
     ]
     listed = ", ".join(["ROW_NUMBER() OVER () AS row_id", f"{_quoted(key)} AS row_key", *columns])
-    return f"inputs AS (SELECT {listed} FROM {_quoted(table)})"
+    return f"st_inputs AS (SELECT {listed} FROM {_table(table)})"
 
 
 def _design(model: PortableModel) -> str:
@@ -88,16 +94,17 @@ def _design(model: PortableModel) -> str:
     # The row number is asked for once more, because databases do not merge such a query into the next one, where they would
     # work out every column anew for every tree.
     listed = ",\n    ".join(["ROW_NUMBER() OVER () AS row_number", "row_id", "row_key", *columns])
-    return f"design AS (SELECT\n    {listed}\n  FROM inputs)"
+    return f"st_design AS (SELECT\n    {listed}\n  FROM st_inputs)"
 
 
 def _formulas(one: Input, x: str) -> list[str]:
     made = []
     if one.value is not None:
         mean, scale, far = one.value.mean, one.value.scale, one.value.farthest
+        high, low, scaled = mean + far * scale, mean - far * scale, f"({x} - ({_number(mean)})) / {_number(scale)}"
         made.append(
-            f"CASE WHEN {x} IS NULL THEN 0e0 WHEN {x} >= {_number(mean + far * scale)} THEN {_number(far)} "
-            f"WHEN {x} <= {_number(mean - far * scale)} THEN {_number(-far)} ELSE ({x} - ({_number(mean)})) / {_number(scale)} END"
+            f"CASE WHEN {x} IS NULL THEN 0e0 WHEN {x} >= {_number(high)} THEN {_number(far)} "
+            f"WHEN {x} <= {_number(low)} THEN {_number(-far)} ELSE {scaled} END"
         )
     if one.has_missing_column:
         made.append(_if(f"{x} IS NULL"))
@@ -121,7 +128,7 @@ def _is_level(x: str, level: Level) -> str:
 def _curve(x: str, c: int) -> str:
     """Height at x of curve c of the input; no piece has a missing x."""
     return (
-        f"COALESCE((SELECT start{c} + ({x} - low) * slope{c} FROM pieces_of_{x} WHERE {x} >= low AND {x} < high), 0e0)"
+        f"COALESCE((SELECT start{c} + ({x} - low) * slope{c} FROM st_pieces_{x} WHERE {x} >= low AND {x} < high), 0e0)"
     )
 
 
@@ -137,7 +144,7 @@ def _pieces(one: Input, x: str) -> str:
         columns += [np.array([heights[0], *heights]), slopes]
     # Before the first knot the distance from the lower end is beyond all numbers that matter; the slope there is zero.
     names = [name for c in range(len(one.curves)) for name in (f"start{c}", f"slope{c}")]
-    return f"pieces_of_{x}(low, high, {', '.join(names)}) AS {_values(np.column_stack(columns), '%.16e')}"
+    return f"st_pieces_{x}(low, high, {', '.join(names)}) AS {_values(np.column_stack(columns), '%.16e')}"
 
 
 def _values(rows: np.ndarray, digits: str) -> str:
@@ -151,12 +158,12 @@ def _trees(model: PortableModel) -> str:
     W, b, leaves = model.trees
     n_columns, n_nodes = len(model.W), model.n_nodes
     # The softness is put into the weights.
-    scaled = [part.astype(np.float64) / model.theta for part in (b, W.transpose(0, 2, 1))]
+    scaled: list[NDArray[Any]] = [part.astype(np.float64) / model.theta for part in (b, W.transpose(0, 2, 1))]
     rows = np.hstack([part.reshape(model.n_trees, -1) for part in (*scaled, leaves)])
     names = [f"b{i}" for i in range(n_nodes)]
     names += [f"w{i}_{k}" for i in range(n_nodes) for k in range(n_columns)]
     names += [f"o{c}_{i}" for c in range(model.n_outputs) for i in range(n_nodes + 1)]
-    return f"trees({', '.join(names)}) AS {_values(rows, '%.9e')}"
+    return f"st_trees({', '.join(names)}) AS {_values(rows, '%.9e')}"
 
 
 def _splits(model: PortableModel) -> str:
@@ -169,7 +176,7 @@ def _splits(model: PortableModel) -> str:
         columns.append(f"{_ROUTING[model.routing](t, float(most))} AS s{i}")
     columns += [f"o{c}_{i}" for c in range(model.n_outputs) for i in range(model.n_nodes + 1)]
     listed = ",\n    ".join(columns)
-    return f"splits AS (SELECT\n    {listed}\n  FROM design CROSS JOIN trees)"
+    return f"st_splits AS (SELECT\n    {listed}\n  FROM st_design CROSS JOIN st_trees)"
 
 
 def _largest_design(model: PortableModel) -> np.ndarray:
@@ -217,7 +224,7 @@ def _sums(model: PortableModel) -> str:
         for c in range(model.n_outputs)
     ]
     listed = ",\n    ".join(["row_id", "row_key", *columns])
-    return f"sums AS (SELECT\n    {listed}\n  FROM splits GROUP BY row_id, row_key)"
+    return f"st_sums AS (SELECT\n    {listed}\n  FROM st_splits GROUP BY row_id, row_key)"
 
 
 def _subtree(n_nodes: int, node: int, width: int, c: int) -> str:
@@ -239,7 +246,7 @@ def _predictions(model: PortableModel) -> str:
     else:
         formulas = [f"r{c}" for c in outputs]
     columns = [f"{formula} AS p{c}" for c, formula in enumerate(formulas)]
-    return f"predictions AS (SELECT row_id, row_key, {', '.join(columns)} FROM sums)"
+    return f"st_predictions AS (SELECT row_id, row_key, {', '.join(columns)} FROM st_sums)"
 
 
 def _result(model: PortableModel, key: str) -> str:
@@ -249,7 +256,7 @@ def _result(model: PortableModel, key: str) -> str:
         columns.append(f"{_label(model)} AS label")
     columns += [f"p{c} AS {_quoted(name)}" for c, name in enumerate(names)]
     listed = ",\n  ".join(columns)
-    return f"SELECT\n  {listed}\nFROM predictions ORDER BY row_id"
+    return f"SELECT\n  {listed}\nFROM st_predictions ORDER BY row_id"
 
 
 def _label(model: PortableModel) -> str:
