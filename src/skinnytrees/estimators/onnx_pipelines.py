@@ -8,7 +8,16 @@ from skinnytrees.estimators.classifier import SkinnyTreesClassifier
 from skinnytrees.estimators.exporting import portable_model
 from skinnytrees.estimators.regressor import SkinnyTreesRegressor
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.model.export.to_onnx import DOUBLE, Graph, Node, add_model, import_extra, make_tensor
+from skinnytrees.model.export.to_onnx import (
+    DOUBLE,
+    ML_DOMAIN,
+    ML_OPSET,
+    Graph,
+    Node,
+    add_model,
+    import_extra,
+    make_tensor,
+)
 
 
 def register_skl2onnx() -> None:
@@ -96,6 +105,7 @@ def _pick_columns(graph: Graph, estimator: Any, inputs: Any) -> list[str]:
 
 
 def _add_node(container: Any, node: Node) -> None:
-    container.add_node(
-        node.operator, list(node.inputs), [node.output], op_domain=node.domain, name=node.output, **node.attributes
-    )
+    # Left to itself, skl2onnx takes a version of ai.onnx.ml that it then calls unsupported.
+    version = ML_OPSET if node.domain == ML_DOMAIN else None
+    about = {"op_domain": node.domain, "op_version": version, "name": node.output}
+    container.add_node(node.operator, list(node.inputs), [node.output], **about, **node.attributes)

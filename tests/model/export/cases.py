@@ -1,7 +1,8 @@
 """Fitted models of several kinds with rows to predict, and how close two predictions must be."""
 
 import functools
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,32 +15,37 @@ SMALL = {"max_epochs": 4, "n_estimators": 6, "max_depth": 3, "random_state": 0}
 CITIES = ["Paris", "O'Hara", 'say "hi" <b>', "München", "a\\b?"]
 
 
-class Case(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Case:
     """A fitted model, a frame of rows that it has not seen, and what it predicts for them."""
 
     model: Any
     X: pd.DataFrame
 
-    @property
+    @functools.cached_property
     def inputs(self) -> pd.DataFrame:
         """The selected columns, by the names that files give them."""
         names = list(self.model.get_feature_names_out())
-        return self.X[names] if names[0] in self.X else self.X.iloc[:, np.flatnonzero(self.model.support_)].set_axis(names, axis=1)
+        return (
+            self.X[names]
+            if names[0] in self.X
+            else self.X.iloc[:, np.flatnonzero(self.model.support_)].set_axis(names, axis=1)
+        )
 
-    @property
+    @functools.cached_property
     def table(self) -> Any:
         """What the estimator itself predicts from."""
         return self.X if hasattr(self.model, "feature_names_in_") else self.X.to_numpy()
 
-    @property
+    @functools.cached_property
     def expected(self) -> np.ndarray:
         if hasattr(self.model, "classes_"):
             return self.model.predict_proba(self.table)
         return self.model.predict(self.table).reshape(len(self.X), -1)
 
-    @property
+    @functools.cached_property
     def text_columns(self) -> list[str]:
-        return [name for name in self.inputs if self.inputs[name].dtype == object]
+        return [name for name in self.inputs if not pd.api.types.is_numeric_dtype(self.inputs[name])]
 
 
 def assert_equal_to_single_precision(given: Any, expected: np.ndarray) -> None:
@@ -63,7 +69,13 @@ def mixed_frame(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     X.loc[rng.random(n_rows) < 0.2, "age"] = np.nan
     X.loc[rng.random(n_rows) < 0.2, "city"] = None
     X["city"] = X["city"].astype(object).where(X["city"].notna(), None)
-    z = (X["age"].fillna(70) - 50) / 12 + np.log(X['income "net"']) - 8 + 3 * (X["city"] == "Paris") - 2 * X["city"].isna()
+    z = (
+        (X["age"].fillna(70) - 50) / 12
+        + np.log(X['income "net"'])
+        - 8
+        + 3 * (X["city"] == "Paris")
+        - 2 * X["city"].isna()
+    )
     z = z + 4 * (X["dose in mg"] - 0.3) + (X["stage"] == 2)
     return X, np.where(z + rng.normal(0, 0.3, n_rows) > 0, "ill", "well")
 

@@ -10,7 +10,8 @@ def predict_row(model: PortableModel, row: dict[str, Any]) -> list[float]:
     design = [d for one in model.inputs for d in design_of(one, row[one.name])]
     n_trees, n_splits = model.n_trees, len(model.b)
     scores = [
-        float(model.b[n]) + sum(d * float(w) for d, w in zip(design, model.W[:, n], strict=True)) for n in range(n_splits)
+        float(model.b[n]) + sum(d * float(w) for d, w in zip(design, model.W[:, n], strict=True))
+        for n in range(n_splits)
     ]
     raw = [float(base) for base in model.base]
     for tree in range(n_trees):
@@ -41,8 +42,7 @@ def design_of(one: Input, x: Any) -> list[float]:
         design.append(max(-one.value.farthest, min(one.value.farthest, z)))
     if one.has_missing_column:
         design.append(float(missing))
-    for heights in one.curves:
-        design.append(0.0 if missing else height_at(x, one.knots, heights))
+    design += [0.0 if missing else height_at(x, one.knots, heights) for heights in one.curves]
     return design + [float(is_level(x, missing, level)) for level in one.levels]
 
 

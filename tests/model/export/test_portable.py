@@ -24,7 +24,9 @@ def test_numpy_evaluation_is_that_of_the_formulas(name):
     case = cases.ALL[name]()
     model, rows = portable_model(case.model), case.inputs.iloc[::5]
     given = predictions(model, {column: rows[column].tolist() for column in rows})
-    np.testing.assert_allclose(given, [predict_row(model, row) for row in rows.to_dict("records")], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        given, [predict_row(model, row) for row in rows.to_dict("records")], rtol=1e-9, atol=1e-12
+    )
 
 
 def test_cases_have_every_kind_of_design_column():

@@ -2,8 +2,8 @@
 
 The formulas, for one row: each input becomes its design columns (``Input``), all of them together the vector d. Split n of the
 ensemble has the score z = b[n] + sum over k of d[k] W[k, n] and sends the row left with the probability ``routing(z / theta)``.
-The raw outputs are ``base`` plus the sum over all leaves of the probability to arrive there times the leaf's weight; ``link`` turns
-them into predictions. The layout of W, b and O is that of ``skinnytrees.kernels.routing``.
+The raw outputs are ``base`` plus the sum over all leaves of the probability to arrive there times the leaf's weight; ``link``
+turns them into predictions. The layout of W, b and O is that of ``skinnytrees.kernels.routing``.
 """
 
 from collections.abc import Mapping, Sequence

@@ -30,7 +30,8 @@ def to_bytes(model: PortableModel, table: str = "data", key: str = "id") -> byte
     model : PortableModel
         What to write.
     table : str, default="data"
-        Table or view to read, after a dot if a schema is named; its columns have the names of the model's inputs, and missing values are NULL.
+        Table or view to read, after its schema and a dot if it has one. Its columns have the names of the model's inputs, and
+        missing values are NULL.
     key : str, default="id"
         Column of the table that the result repeats, so that it can be joined.
 
