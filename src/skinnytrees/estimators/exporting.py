@@ -45,8 +45,8 @@ class ExportMixin:
         >>> X, y = load_wine(return_X_y=True, as_frame=True)
         >>> model = SkinnyTreesClassifier(feature_budget=2, max_epochs=2, random_state=0).fit(X, y)
         >>> file = BytesIO()  # or a path, such as "panel.csv"
-        >>> model.export(file, format="csv", units={"alcohol": "%"} if "alcohol" in model.get_feature_names_out() else None)
-        >>> file.getvalue().decode().splitlines()[0].split(",")[:5]
+        >>> model.export(file, format="csv")
+        >>> file.getvalue().decode("utf-8-sig").splitlines()[0].split(",")[:5]
         ['column', 'kind', 'unit', 'location', 'scale']
         """
         portable = portable_model(self)

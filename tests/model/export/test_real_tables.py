@@ -33,8 +33,8 @@ def real_case(name):
     X, X_judge = frames
     model = estimator(8, n_estimators=10, max_depth=3, random_state=0).fit(X, split.y)
     X_judge = X_judge[:N_ROWS].copy()
-    for name in model.get_feature_names_out():
-        X_judge.loc[X_judge.index[::9], name] = "never seen" if name in frames[0].select_dtypes("str") else np.nan
+    for column in model.get_feature_names_out():
+        X_judge.loc[X_judge.index[::9], column] = "never seen" if column in frames[0].select_dtypes("str") else np.nan
     return cases.Case(model, X_judge.reset_index(drop=True))
 
 

@@ -11,7 +11,7 @@ from . import cases
 
 def panel_of(model, tmp_path, **options):
     model.export(tmp_path / "panel.csv", **options)
-    with (tmp_path / "panel.csv").open(newline="", encoding="utf-8") as file:
+    with (tmp_path / "panel.csv").open(newline="", encoding="utf-8-sig") as file:
         return {row["column"]: row for row in csv.DictReader(file)}
 
 

@@ -39,7 +39,8 @@ def to_bytes(model: PortableModel, X: Columns | None = None, units: Mapping[str,
     writer = csv.writer(text)
     writer.writerow([*head, *(f"direction of {name}" for name in outcome_names(model))])
     writer.writerows(row for _, row in rows)
-    return text.getvalue().encode()
+    # With the mark at the beginning, without which spreadsheets take UTF-8 for something else.
+    return text.getvalue().encode("utf-8-sig")
 
 
 def _texts(values: Sequence[Level], n: int) -> list[str]:
