@@ -1,7 +1,7 @@
 """One row at a time: the fitted model in Python, its ONNX file in onnxruntime and its C source as a shared library.
 
-``python -m benchmarks.latency``, after ``pip install onnx onnxruntime``; gcc compiles the C source. All sides run by turns, each on
-one thread; the C function is called through ctypes with its arguments made ready, onnxruntime with its feeds made ready.
+``python -m benchmarks.latency``, after ``pip install onnx onnxruntime``; gcc compiles the C source. All sides run by turns, each
+on one thread; the C function is called through ctypes with its arguments made ready, onnxruntime with its feeds made ready.
 """
 
 import ctypes
@@ -67,9 +67,9 @@ def main() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     model = SkinnyTreesClassifier(feature_budget=N_FEATURES, size_rule="full", random_state=0).fit(X, y)
     row = X[:1].astype(np.float32).astype(np.float64)
-    trees = model.model_.trees
+    trees, n_features = model.model_.trees, model.n_features_selected_
     print(
-        f"{model.n_features_selected_} columns as {len(trees.W)} design columns, {trees.n_trees} trees with {len(trees.b)} splits in all"
+        f"{n_features} columns as {len(trees.W)} design columns, {trees.n_trees} trees with {len(trees.b)} splits in all"
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.model.export import PortableModel, describe, export_model
 from skinnytrees.model.storage import File
-from skinnytrees.tables.frames import is_frame
+from skinnytrees.tables.frames import Vocabulary, is_frame, read_table
 
 
 class ExportMixin:
@@ -73,12 +74,16 @@ def _selected_columns(estimator: Any, X: Any, model: PortableModel) -> dict[str,
     if is_frame(X):
         absent = [one.name for one in model.inputs if one.name not in X.columns]
         refuse_unless(not absent, f"X does not have the columns {absent}, which the model reads. Add them.")
-        return {one.name: list(X[one.name]) for one in model.inputs}
+        numbers = [one.name for one in model.inputs if one.kind == "number"]
+        # Read as in prediction, times as seconds; categories stay what they are.
+        read = read_table(estimator, X[numbers], Vocabulary({})) if numbers else np.empty((len(X), 0))
+        return {one.name: list(X[one.name]) for one in model.inputs} | dict(zip(numbers, read.T.tolist(), strict=True))
+    n_all, n_selected, shape = estimator.n_features_in_, len(model.inputs), getattr(X, "shape", None)
     refuse_unless(
-        getattr(X, "shape", (0, 0))[1:] == (estimator.n_features_in_,),
-        f"X must have the {estimator.n_features_in_} columns of the fit, but its shape is {getattr(X, 'shape', None)}. "
-        "Give a frame, or an array with all columns.",
+        shape is not None and shape[1:] in ((n_all,), (n_selected,)),
+        f"X must have the {n_all} columns of the fit or the {n_selected} selected ones, but its shape is {shape}. "
+        "Give a frame, or such an array.",
     )
-    chosen = X[:, estimator.model_.features]
+    chosen = X[:, estimator.model_.features] if X.shape[1] == n_all else X
     dense = chosen.toarray() if hasattr(chosen, "toarray") else chosen
     return {one.name: dense[:, k].tolist() for k, one in enumerate(model.inputs)}

@@ -38,6 +38,7 @@ def test_cases_have_every_kind_of_design_column():
     assert any(isinstance(level, float) and level % 1 for one in inputs for level in one.levels)
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")  # nothing is left, as the test wants it
 def test_model_without_columns_is_refused():
     X = np.random.default_rng(0).normal(size=(40, 3))
     model = SkinnyTreesRegressor(penalty=GroupL0(gamma=1e6), max_epochs=3, validation_fraction=None).fit(X, X[:, 0])

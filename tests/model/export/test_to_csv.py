@@ -55,6 +55,17 @@ def test_ranges_without_rows_are_close_to_those_with_rows(known_effects, tmp_pat
         assert float(without["up"][key]) == pytest.approx(float(with_rows["up"][key]), abs=0.1)
 
 
+def test_times_are_read_as_seconds_from_pandas_and_polars(tmp_path):
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    X = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=80), "kind": ["a", "b"] * 40})
+    model = SkinnyTreesRegressor(2, size_rule="full", random_state=0).fit(X, np.arange(80.0) + (X["kind"] == "a"))
+    rows = panel_of(model, tmp_path, X=X)
+    middle = (pd.Timestamp("2020-02-09 12:00") - pd.Timestamp("1970-01-01")).total_seconds()
+    assert float(rows["when"]["typical"]) == pytest.approx(middle, rel=1e-5)
+    assert rows["when"]["direction of prediction"] == "+"
+    assert panel_of(model, tmp_path, X=pl.from_pandas(X)) == rows
+
+
 def test_every_class_of_several_has_a_direction(tmp_path):
     rows = panel_of(cases.several_classes().model, tmp_path)
     for row in rows.values():

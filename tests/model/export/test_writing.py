@@ -52,10 +52,11 @@ def test_large_model_is_refused_with_its_numbers(name, tmp_path, monkeypatch):
 
 def test_array_in_place_of_a_frame_gives_the_same_panel():
     case = cases.several_classes()
-    from_array, from_frame = BytesIO(), BytesIO()
-    case.model.export(from_array, format="csv", X=case.X.to_numpy())
-    case.model.export(from_frame, format="csv", X=case.inputs)
-    assert from_array.getvalue() == from_frame.getvalue()
+    panels = [BytesIO(), BytesIO(), BytesIO()]
+    tables = [case.inputs, case.X.to_numpy(), case.model.transform(case.X.to_numpy())]
+    for stream, table in zip(panels, tables, strict=True):
+        case.model.export(stream, format="csv", X=table)
+    assert len({stream.getvalue() for stream in panels}) == 1
     with pytest.raises(ValueError, match="must have the 13 columns"):
         case.model.export(BytesIO(), format="csv", X=np.zeros((3, 2)))
 
