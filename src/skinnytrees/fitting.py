@@ -132,14 +132,16 @@ class Walked(NamedTuple):
 
 def fit_penalised(
     problem: Problem, training: Rows, held_out: Rows | None, settings: TrainingSettings, n_trees: int, depth: int,
-    rng: np.random.Generator,
+    penalty_factors: NDArray[np.float64], rng: np.random.Generator,
 ) -> tuple[SoftTrees, list[EpochReport]]:  # fmt: skip
-    """The paper's Algorithm 1."""
+    """The paper's Algorithm 1; ``penalty_factors`` multiply the penalty's strength for each group."""
     prepared = problem.prepare(training)
     data, validation = prepared.data, None if held_out is None else prepared.also(held_out)
     trees = start_trees(data.X.shape[1], n_trees, depth, problem.n_outputs, rng)
     settings = replace(settings, n_threads=problem.n_threads)
-    reports = train(trees, data, prepared.encoder.offsets, settings, rng, validation)
+    reports = train(
+        trees, data, prepared.encoder.offsets, settings, rng, validation, penalty_factors, problem.groups.n_features
+    )
     return SoftTrees.from_training(trees, prepared.encoder, problem.activation, prepared.target), reports
 
 
@@ -352,6 +354,9 @@ def _as_path(problem: Problem, prepared: Prepared, judge: Judge, candidate: Cand
 def _as_model(problem: Problem, encoder: Encoder, trees: Trees, factor: float = 1.0) -> SoftTrees:
     small = trees.copy()
     small.O[:] *= (factor * problem.target.raw_scale).astype(small.O.dtype)[:, None]
+    if problem.standardize and np.abs(small.W).max(initial=0.0) < np.finfo(np.float16).max:
+        # Columns of one scale leave nothing to gain from more than eleven significant bits, and files are half as large.
+        small.W[:] = small.W.astype(np.float16)
     return SoftTrees(encoder, small, problem.target.raw_shift, problem.activation)
 
 

@@ -22,7 +22,8 @@ class ActiveSetRunner:
         X = task.data.X
         self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], self._columns_gathered(X))
         sizes = largest_column_norms(X, task.batch_size)
-        self.active, self.queue = make_active(task.offsets, task.trees.W.strides[0], sizes), make_work_queue()
+        self.active = make_active(task.offsets, task.trees.W.strides[0], sizes, task.penalty_factors)
+        self.queue = make_work_queue()
         self.in_place = TableInPlace.of(task.data)
         assert len(self.in_place.columns) == 0  # the kernel picks columns of its own
 
@@ -31,9 +32,9 @@ class ActiveSetRunner:
         return int(X.shape[1])
 
     @property
-    def n_groups(self) -> int:
-        """Number of groups that have weights."""
-        return int(self.active.n_alive[0])
+    def groups(self) -> NDArray[np.intp]:
+        """The groups that have weights."""
+        return self.active.groups[: self.active.n_alive[0]]
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""

@@ -30,7 +30,7 @@ class WideRunner:
     def __init__(self, plain: ActiveSetRunner) -> None:
         self.plain = plain
         self.inside: SampleSpaceRunner | None = None
-        self.least_norm = np.zeros(plain.n_groups)
+        self.least_norm = np.zeros(len(plain.groups))
 
     @property
     def trees(self) -> Trees:
@@ -38,9 +38,9 @@ class WideRunner:
         return self.plain.trees
 
     @property
-    def n_groups(self) -> int:
-        """Number of groups that have weights."""
-        return self.plain.n_groups
+    def groups(self) -> NDArray[np.intp]:
+        """The groups that have weights."""
+        return self.plain.groups
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""
@@ -81,7 +81,7 @@ class WideRunner:
 
     def _norms(self) -> NDArray[np.float64]:
         """Norms of all groups; zero outside."""
-        W, active, n_alive = self.plain.packed_trees().W, self.plain.active, self.n_groups
+        W, active, n_alive = self.plain.packed_trees().W, self.plain.active, len(self.groups)
         norms = np.zeros(len(active.column_norm_bound))
         squares = np.einsum("kj,kj->k", W, W).astype(np.float64)
         norms[active.groups[:n_alive]] = np.sqrt(np.add.reduceat(squares, active.starts[:n_alive]))
@@ -94,10 +94,13 @@ class WideRunner:
         """Whether no group can have crossed the threshold; no, where numbers are not finite."""
         active, bounds = self.plain.active, self._bounds(movement)
         is_alive = np.zeros(len(bounds), dtype=bool)
-        is_alive[active.groups[: self.n_groups]] = True
-        nobody_leaves = not schedule.hard.any() or np.all(bounds[is_alive] > SAFETY * schedule.hard.max())
+        is_alive[self.groups] = True
+        factor = active.hard_factor
+        stays = (bounds > SAFETY * schedule.hard.max() * factor) | (factor == 0)
+        nobody_leaves = not schedule.hard.any() or np.all(stays[is_alive])
         nobody_comes = np.all(
-            SAFETY * movement.longest_step * active.column_norm_bound[~is_alive] <= schedule.hard.min()
+            SAFETY * movement.longest_step * active.column_norm_bound[~is_alive]
+            <= schedule.hard.min() * factor[~is_alive]
         )
         return bool(nobody_leaves and nobody_comes)
 
