@@ -5,8 +5,8 @@ finds some left. The training thread waits only for tasks that a helper has begu
 and without any helper the code is the same. What the tasks are depends on the size of the product alone: results have the same
 bits whoever computes them.
 
-Threads of BLAS itself are no substitute. Their results have other bits than those of one thread, and they spin: on a machine whose
-two cores were busy, two of them took 23 times as long as one, two threads of this queue 1.4 times
+Threads of BLAS itself are no substitute. Their results have other bits than those of one thread, and they spin: on a machine
+whose two cores were busy, two of them took 23 times as long as one, two threads of this queue 1.4 times
 (``python -m benchmarks.bridge_tricks --queue``, 2,000 rows of 500 columns).
 """
 
