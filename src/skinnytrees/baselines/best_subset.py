@@ -1,7 +1,7 @@
 """Best subset selection for linear, logistic and multinomial models: the l0 peer among linear models.
 
-Source: Zhu et al. 2020 (splicing); package ``abess``, whose licence is the GPL-3: it is used where it is installed, and no part of it
-is in this library. Ours: the sizes that are tried, and the choice among them by validation rows.
+Source: Zhu et al. 2020 (splicing); package ``abess``, whose licence is the GPL-3: it is used where it is installed, and no part
+of it is in this library. Ours: the sizes that are tried, and the choice among them by validation rows.
 """
 
 from typing import Any, ClassVar

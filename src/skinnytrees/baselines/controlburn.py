@@ -3,8 +3,8 @@
 Source: Liu, Xie and Udell (KDD 2021), written from the steps of the paper's public notebooks and package. Because the weights are
 not negative, the penalty ``||G w||_1`` is ``u'w`` with u the number of features of each tree: a weighted lasso, which needs no
 commercial solver. Ours: the solver, the path of 100 alphas with the choice by validation rows, weights of rows, categories as one
-feature, the regression (R squared in the place of the AUC, and the mean of y as the starting prediction), and a cap on the trees of
-a round. With ``polish``, as the authors report it, a random forest on the selected features is the final model.
+feature, the regression (R squared in the place of the AUC, and the mean of y as the starting prediction), and a cap on the trees
+of a round. With ``polish``, as the authors report it, a random forest on the selected features is the final model.
 """
 
 from collections.abc import Sequence
@@ -125,7 +125,7 @@ class WeightedTrees:
     """The thinned forest as a model: the weighted sum of its trees' predictions."""
 
     def __init__(self, trees: Sequence[Any], weights: Array, start: float, is_logistic: bool) -> None:
-        kept = np.flatnonzero(weights > 0)
+        kept = np.flatnonzero(weights > 0).tolist()
         self.trees, self.weights = [trees[t] for t in kept], weights[kept]
         self.start, self.is_logistic = start, is_logistic
         self.n_columns = trees[0].n_features_in_
@@ -203,11 +203,10 @@ class _ControlBurn(Baseline):
         # The authors' logistic problem has no intercept.
         start = 0.0 if problem.n_classes else boosting.start(train)
         grown = boosting.grow(train, np.random.default_rng(problem.seed))
-        used = np.array([_features_used(tree, problem) for tree in grown])
-        splits = used.any(axis=1)
-        if not splits.any():
+        trees = [tree for tree in grown if tree.get_depth() > 0]
+        if not trees:
             return _nothing_grown(problem)
-        trees, used = [tree for tree, kept in zip(grown, splits, strict=True) if kept], used[splits]
+        used = np.array([tree_importances(tree, problem) > 0 for tree in trees])
         A = np.column_stack([tree.predict(train.X) for tree in trees])
         lasso = NonNegativeLasso.of(A, train.y - start, train.weight, used.sum(axis=1), problem.n_classes > 0)
         alphas = self._alphas(lasso.alpha_max)
@@ -241,10 +240,6 @@ class _ControlBurn(Baseline):
 def tree_importances(tree: Any, problem: Problem) -> Array:
     """Importance of each feature of the table in one tree."""
     return problem.per_feature(tree.feature_importances_)
-
-
-def _features_used(tree: Any, problem: Problem) -> NDArray[np.bool_]:
-    return tree_importances(tree, problem) > 0
 
 
 def _nothing_grown(problem: Problem) -> Fitted:

@@ -126,7 +126,8 @@ class TAOClassifier(BaselineClassifier):
     def _walk(self, problem: Problem) -> tuple[list[PathEntry], list[ObliqueTree]]:
         """One tree per lambda, from the weakest on, each started from the one before."""
         tree = self._start(problem, problem.train)
-        entries, trees = [], []
+        entries: list[PathEntry] = []
+        trees: list[ObliqueTree] = []
         for lam in self._lambdas(tree, problem.train):
             n_iterations = self.max_iter if not trees else _ITERATIONS_PER_LAMBDA
             tree = self._optimised(tree.copy(), problem.train, lam, problem.seed, n_iterations)
