@@ -8,14 +8,14 @@ features.
 
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from skinnytrees import fitting
-from skinnytrees.activations import ACTIVATIONS
+from skinnytrees.activations import Activation, Sigmoid
 from skinnytrees.baselines.base import (
     CONSTRAINTS,
     Baseline,
@@ -171,7 +171,7 @@ class _PenalisedTree(Baseline):
     def _training(self, problem: Problem) -> TreeTraining:
         settings = TrainingSettings(
             loss=Multinomial() if problem.n_classes else regression_loss("squared_error"),
-            activation=ACTIVATIONS["sigmoid"](),
+            activation=cast(Activation, Sigmoid()),
             n_epochs=self.max_epochs,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
@@ -201,7 +201,9 @@ class _PenalisedTree(Baseline):
         best = best_entry(entries, problem.n_features)
         assert best is not None
         ranked = training.model(snapshots[best], prepared).importances(len(problem.feature))
-        support = problem.top(problem.per_feature(ranked), problem.budget) if chosen is None else entries[chosen].support
+        support = (
+            problem.top(problem.per_feature(ranked), problem.budget) if chosen is None else entries[chosen].support
+        )
         start = None if chosen is None else snapshots[chosen].select(problem.columns_of(support))
         strength = 0.0 if chosen is None else entries[chosen].setting["strength"]
         path = SelectionPath(tuple(entries), chosen)
