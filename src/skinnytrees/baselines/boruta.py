@@ -60,6 +60,7 @@ class _Boruta(RankingSelection):
             shallow, n_estimators=self.n_search_trees, max_iter=self.max_iter, random_state=problem.seed
         )
         search.fit(problem.rows.X, problem.rows.y)
+        self.n_iter_ = max(1, len(search.importance_history_) - 1)
         self.n_confirmed_ = len(problem.features_of(search.support_))
         forest = fit_rows(new_forest(problem, 100), problem.rows)
         within = normalised(problem.per_feature(forest.feature_importances_))
