@@ -24,8 +24,8 @@ ENOUGH = {
     "forest": {"n_estimators": 40},
     "rfe": {"n_estimators": 30, "step": 0.5},
     "permutation": {"n_estimators": 40},
-    "boruta": {"n_estimators": 10, "n_search_trees": 60, "max_iter": 12},
-    "controlburn": {"n_estimators": 10, "n_alphas": 50, "max_depth": 10},
+    "boruta": {"n_estimators": 10, "n_search_trees": 30, "max_iter": 8},
+    "controlburn": {"n_estimators": 10, "n_alphas": 50, "max_depth": 5, "max_trees": 20},
     "l1_path": {"n_penalties": 30},
 }
 

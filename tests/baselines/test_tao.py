@@ -47,7 +47,7 @@ class Watched(NodeStep):
         self.errors.append(n_errors(tree, sample))
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.1, 1.0, 10.0]))
 def test_training_error_never_rises_at_any_node(seed, depth, lam):
     sample = random_sample(seed)
@@ -64,16 +64,16 @@ def test_training_error_never_rises_at_any_node(seed, depth, lam):
 
 def test_error_can_rise_where_every_hyperplane_is_accepted():
     """The other rule is needed: under this one the error does rise on some of these tables."""
-    rose = []
-    for seed in range(20):
+    for seed in range(40):
         sample = random_sample(seed)
         tree = start(seed, 3, sample)
         step = Watched(5.0, "always", 0)
         step.errors.clear()
         for _ in range(3):
             iterate(tree, sample, step)
-        rose.append(np.any(np.diff(step.errors) > 0))
-    assert any(rose)
+        if np.any(np.diff(step.errors) > 0):
+            return
+    pytest.fail("the error never rose")
 
 
 def test_one_node_with_fixed_leaves_is_the_logistic_regression_of_all_rows():
