@@ -186,6 +186,15 @@ def test_cart_start_predicts_like_cart():
     np.testing.assert_allclose(tree.predict_proba(sample.X), cart.predict_proba(sample.X))
 
 
+def test_path_gets_sparser_under_the_rule_that_never_raises_the_error():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 10))
+    y = (X[:, 0] - X[:, 2] + 0.5 * rng.normal(size=200) > 0).astype(int)
+    sizes = TAOClassifier(max_depth=2, n_lambdas=6, random_state=0).fit(X, y).path_.n_features
+    assert sizes[0] >= 8
+    assert sizes.min() <= 3
+
+
 @pytest.mark.parametrize("accept", ["no_worse", "always"])
 @pytest.mark.parametrize("init", ["cart", "random"])
 def test_every_rule_and_start_learns_a_plane(accept, init):
