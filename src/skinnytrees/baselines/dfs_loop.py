@@ -1,13 +1,14 @@
 """The loop of DFS: screen by gradients, train on the candidates, prune to k features (Chen, Gao, Liang and Wang 2021)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.baselines.networks import (
+    Generator,
     LoopSettings,
     Network,
     PerRowLoss,
@@ -49,27 +50,30 @@ class Round(NamedTuple):
 
 @dataclass
 class SelectionNetwork:
-    """A weight ``s`` per feature in front of a network; ``trained`` are the parameters behind ``s`` that are trained."""
+    """A weight ``s`` per feature in front of a network.
+
+    ``group`` has the feature of each column, ``trained`` are the parameters behind ``s`` that are trained.
+    """
 
     s: Tensor
+    group: Tensor
     network: Callable[[Tensor], Tensor]
-    trained: Sequence[Tensor] = field(default_factory=list)
+    trained: Sequence[Tensor]
 
     @classmethod
-    def start(cls, network: Network, generator: object) -> "SelectionNetwork":
+    def start(cls, network: Network, n_groups: int, group: Tensor, generator: Generator) -> "SelectionNetwork":
         """The authors' start: s uniform in +-1/sqrt(p)."""
         torch = import_torch()
-        W = network.weights[0]
-        s = (2 * torch.rand(len(W), generator=generator, dtype=W.dtype) - 1) * len(W) ** -0.5
-        return cls(s.requires_grad_(), network, network.parameters)
+        s = (2 * torch.rand(n_groups, generator=generator, dtype=network.weights[0].dtype) - 1) * n_groups**-0.5
+        return cls(s.requires_grad_(), group, network, network.parameters)
 
     def __call__(self, X: Tensor) -> Tensor:
         """One column per output."""
-        return self.network(X * self.s)
+        return self.network(X * self.s[self.group])
 
     @property
     def parameters(self) -> list[Tensor]:
-        """s and the parameters behind it."""
+        """S and the parameters behind it."""
         return [self.s, *self.trained]
 
 
@@ -117,9 +121,7 @@ def best_round(rounds: Sequence[Round]) -> Round:
 def train_on_support(model: SelectionNetwork, rows: Rows, loss: PerRowLoss, settings: LoopSettings) -> float:
     """The second step: s stays as it is, the parameters behind it are trained; the last training loss."""
     generator = import_torch().Generator()  # full batches: nothing is drawn
-    return train(
-        model.trained, lambda _: mean_loss(model(rows.X), rows, loss), len(rows.X), settings, generator
-    ).loss
+    return train(model.trained, lambda _: mean_loss(model(rows.X), rows, loss), len(rows.X), settings, generator).loss
 
 
 def _loop(settings: DFSSettings, weight_decay: float) -> LoopSettings:
@@ -144,7 +146,7 @@ def _train_candidates(
     loss: PerRowLoss,
     candidates: NDArray[np.intp],
     settings: DFSSettings,
-    optimizers: tuple[object, object],
+    optimizers: tuple[Any, Any],
 ) -> None:
     """Alternate between all parameters and s alone; entries of s outside the candidates are put back after each update."""
     torch = import_torch()
@@ -155,10 +157,10 @@ def _train_candidates(
     for _ in range(settings.n_repeats):
         for optimizer in optimizers:
             for _ in range(settings.n_steps):
-                optimizer.zero_grad()  # type: ignore[attr-defined]
+                optimizer.zero_grad()
                 value = mean_loss(model(rows.X), rows, loss)
                 value.backward()
-                optimizer.step()  # type: ignore[attr-defined]
+                optimizer.step()
                 if any_outside:
                     with torch.no_grad():
                         model.s[outside] = before

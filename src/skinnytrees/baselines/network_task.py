@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from skinnytrees.baselines.base import Problem, Sample
+from skinnytrees.baselines.base import Fitted, Problem, Sample
 from skinnytrees.baselines.networks import (
     FittedNetwork,
     LoopSettings,
+    Network,
     PerRowLoss,
     Rows,
     Tensor,
@@ -23,9 +25,14 @@ from skinnytrees.baselines.networks import (
     squared_error,
     train_network,
 )
+from skinnytrees.baselines.selection_path import PathEntry, SelectionPath, best_entry
+from skinnytrees.exceptions import refuse_unless
 
-# The plain network that is fitted on selected features: epochs without a lower validation loss before it ends.
-_PATIENCE = 30
+# A width of a hidden layer: a number of units (int) or a multiple of the number of columns (float), as in the paper's supplement.
+Widths = Sequence[Any]
+
+# The plain network that is fitted on selected features.
+_REFIT = LoopSettings(learning_rate=2e-3, max_epochs=200, optimizer="adamw", weight_decay=1e-3, patience=30)
 
 
 @dataclass(frozen=True)
@@ -121,20 +128,97 @@ def _moments(sample: Sample) -> tuple[float, float]:
     return center, spread if spread > 0 else 1.0
 
 
-def fit_plain(task: NetworkTask, hidden: Sequence[int], settings: LoopSettings, activation: str) -> NetworkModel:
+def layer_widths(hidden: Widths, n_columns: int) -> list[int]:
+    """Numbers of units of the hidden layers."""
+    refuse_unless(
+        all(isinstance(width, Real) and float(width) > 0 for width in hidden),
+        f"hidden={hidden!r} has a width that is not positive. Use numbers of units such as (50, 10), or multiples of the number "
+        "of columns such as (0.5,).",
+    )
+    return [int(width) if isinstance(width, Integral) else max(1, round(width * n_columns)) for width in hidden]
+
+
+def fit_plain(task: NetworkTask, hidden: Widths, activation: str) -> NetworkModel:
     """A network on all columns of the task, without selection.
 
-    The training rows and the validation rows say for how many epochs, and a second training goes for so many on all rows. Without
-    validation rows it takes ``max_epochs``.
+    Training and validation rows say for how many epochs, and a second training takes as many on all rows. Without validation rows
+    it takes the most that are allowed.
     """
-    seed, start = task.problem.seed, "glorot" if activation == "tanh" else "uniform"
-    n_epochs = settings.max_epochs
-    network = make_network(task.n_columns, hidden, task.n_outputs, seeded(seed), activation=activation, start=start)
+    seed = task.problem.seed
+    n_epochs = _REFIT.max_epochs
     if task.val is not None:
-        loop = replace(settings, patience=_PATIENCE)
+        network = _plain_network(task, hidden, activation)
+        loop = _with_batches(_REFIT, len(task.train.X))
         n_epochs = train_network(network, task.train, task.loss, loop, seeded(seed), task.val).best_epoch
-        if len(task.rows.X) == len(task.train.X):
+        if task.problem.rows is task.problem.train:
             return task.model(network.fitted())
-        network = make_network(task.n_columns, hidden, task.n_outputs, seeded(seed), activation=activation, start=start)
-    train_network(network, task.rows, task.loss, replace(settings, max_epochs=n_epochs), seeded(seed))
+    network = _plain_network(task, hidden, activation)
+    loop = replace(_with_batches(_REFIT, len(task.rows.X)), max_epochs=n_epochs)
+    train_network(network, task.rows, task.loss, loop, seeded(seed))
     return task.model(network.fitted())
+
+
+def _plain_network(task: NetworkTask, hidden: Widths, activation: str) -> Network:
+    start = "glorot" if activation == "tanh" else "uniform"
+    widths = layer_widths(hidden, task.n_columns)
+    return make_network(
+        task.n_columns, widths, task.n_outputs, seeded(task.problem.seed), activation=activation, start=start
+    )
+
+
+def _with_batches(settings: LoopSettings, n_rows: int) -> LoopSettings:
+    """About sixteen steps per epoch, in batches of 32 to 512 rows."""
+    return replace(settings, batch_size=min(512, max(32, n_rows // 16)))
+
+
+class Candidate(NamedTuple):
+    """A point of a path, its network on the columns of its support, and the importance of each group of the task."""
+
+    entry: PathEntry
+    network: FittedNetwork
+    importance: NDArray[np.float64]
+
+
+def candidate(
+    task: NetworkTask,
+    network: FittedNetwork,
+    support: NDArray[np.intp],
+    setting: dict[str, float],
+    importance: NDArray[np.float64],
+) -> Candidate:
+    """A point of a path with its validation score."""
+    score = task.val_score(network, support) if len(support) else float("nan")
+    return Candidate(PathEntry(len(support), support, setting, score), network, importance)
+
+
+def choose(task: NetworkTask, points: list[Candidate], hidden: Widths, activation: str, refit: bool) -> Fitted:
+    """The best validated point within the budget, or the most important features where the path has none.
+
+    With ``refit``, and where the path has none, a plain network is fitted on the selected features.
+    """
+    problem = task.problem
+    entries = [point.entry for point in points]
+    chosen = best_entry(entries, problem.budget)
+    if chosen is not None:
+        support, importance = entries[chosen].support, points[chosen].importance
+    else:
+        smallest = min((point for point in points if point.entry.n_features), key=lambda point: point.entry.n_features)
+        importance = smallest.importance
+        support = problem.top(on_table(task, importance), problem.budget)
+    if refit or chosen is None:
+        model = fit_plain(task.restrict(support), hidden, activation)
+    else:
+        model = task.model(points[chosen].network)
+    if chosen is None:
+        score = task.val_score(model.network, support)
+        entries.append(PathEntry(len(support), support, dict.fromkeys(entries[0].setting, float("nan")), score))
+        chosen = len(entries) - 1
+    path = SelectionPath(tuple(entries), chosen)
+    return Fitted(support, model, path=path, importances=on_table(task, importance))
+
+
+def on_table(task: NetworkTask, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A value per feature of the table from one per group; zero for features without a column."""
+    out = np.zeros(task.problem.n_features)
+    out[task.features] = values
+    return out

@@ -1,10 +1,11 @@
 """Small fully connected networks on torch, shared by the neural systems: layers, losses, loops, the group proximal step.
 
 Which features a network may use is decided in the modules of the systems. torch is imported inside functions only, every random
-number comes from a generator of its own, and torch's global random state and number of threads are left alone. A fitted network is
-a few NumPy arrays: predicting needs no torch.
+number comes from a generator of its own, and torch's global random state and number of threads are left alone. A fitted network
+is a few NumPy arrays: predicting needs no torch.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -154,13 +155,13 @@ def make_network(
 ) -> Network:
     """A network with random weights.
 
-    ``start`` is ``"glorot"`` (uniform, variance 2 / (inputs + outputs), zero biases), ``"uniform"`` (weights and biases uniform in
-    +-1/sqrt(inputs), torch's own rule for linear layers) or ``"normal"`` (standard normal, unscaled).
+    ``start`` is ``"glorot"`` (uniform, variance 2 / (inputs + outputs), zero biases), ``"uniform"`` (weights and biases uniform
+    in +-1/sqrt(inputs), torch's own rule for linear layers) or ``"normal"`` (standard normal, unscaled).
     """
     refuse_unless(activation in ACTIVATIONS, f"activation={activation!r} is not known. Use one of {ACTIVATIONS}.")
     refuse_unless(start in STARTS, f"init={start!r} is not known. Use one of {STARTS}.")
     sizes = [n_inputs, *(int(width) for width in hidden), n_outputs]
-    layers = [_start_layer(a, b, start, generator, dtype) for a, b in zip(sizes[:-1], sizes[1:], strict=True)]
+    layers = [_start_layer(a, b, start, generator, dtype) for a, b in itertools.pairwise(sizes)]
     return Network([W for W, _ in layers], [b for _, b in layers], activation)
 
 
