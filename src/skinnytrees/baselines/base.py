@@ -245,12 +245,14 @@ class Baseline(SelectorMixin, BaseEstimator):
             y is not None,
             f"{type(self).__name__} requires y to be passed, but the target y is None. Pass the targets as y.",
         )
-        target = self._read_target(y, reset)
+        target = column_or_1d(y, warn=True)
         check_consistent_length(table, target)
         weight = _check_sample_weight(sample_weight, table, dtype=np.float64, ensure_non_negative=True)
         refuse_unless(bool(weight.sum() > 0), "sample_weight is zero for every row. Give some rows a positive weight.")
         used = np.flatnonzero(weight)
-        return (table, target, weight) if len(used) == len(weight) else (table[used], target[used], weight[used])
+        if len(used) < len(weight):
+            table, target, weight = table[used], target[used], weight[used]
+        return table, self._read_target(target, reset), weight
 
     def _problem(self, given: tuple[Any, Any, Any], held_out: tuple[Any, Any, Any] | None) -> Problem:
         table, _, weight = given
@@ -294,7 +296,7 @@ class Baseline(SelectorMixin, BaseEstimator):
 
     # --- what differs between classifier and regressor ----------------------------------------------------------------
 
-    def _read_target(self, y: Any, reset: bool) -> NDArray[Any]:
+    def _read_target(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
         raise NotImplementedError
 
     def _n_classes(self) -> int:
@@ -321,8 +323,7 @@ class BaselineClassifier(ClassifierMixin, Baseline):
 
     classes_: NDArray[Any]
 
-    def _read_target(self, y: Any, reset: bool) -> NDArray[Any]:
-        y = column_or_1d(y, warn=True)
+    def _read_target(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
         if not reset:
             unknown = np.setdiff1d(y, self.classes_)
             refuse_unless(
@@ -380,8 +381,8 @@ class BaselineClassifier(ClassifierMixin, Baseline):
 class BaselineRegressor(RegressorMixin, Baseline):
     """A system for numbers."""
 
-    def _read_target(self, y: Any, reset: bool) -> NDArray[Any]:
-        return _check_y(column_or_1d(y, warn=True), y_numeric=True, estimator=self).astype(np.float64)
+    def _read_target(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
+        return _check_y(y, y_numeric=True, estimator=self).astype(np.float64)
 
     def _n_classes(self) -> int:
         return 0

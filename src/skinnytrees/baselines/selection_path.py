@@ -32,7 +32,7 @@ class PathEntry:
 
 @dataclass(frozen=True)
 class SelectionPath:
-    """All entries of a path in the order in which they were fitted, and the one that was chosen.
+    """All entries of a path in the order in which they were fitted, and the one that was chosen (None where none met the budget).
 
     Examples
     --------
@@ -45,7 +45,7 @@ class SelectionPath:
     """
 
     entries: tuple[PathEntry, ...]
-    chosen: int
+    chosen: int | None
 
     def __len__(self) -> int:
         return len(self.entries)
