@@ -8,7 +8,15 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skinnytrees.baselines.base import CONSTRAINTS, Baseline, BaselineClassifier, BaselineRegressor, Fitted, Problem
-from skinnytrees.baselines.network_task import Candidate, NetworkTask, Widths, candidate, choose, layer_widths
+from skinnytrees.baselines.network_task import (
+    REFIT_EPOCHS,
+    Candidate,
+    NetworkTask,
+    Widths,
+    candidate,
+    choose,
+    layer_widths,
+)
 from skinnytrees.baselines.networks import (
     Generator,
     LoopSettings,
@@ -68,6 +76,7 @@ class _AlgNet(Baseline):
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"glorot", "normal"})],
         "refit": ["boolean"],
+        "refit_epochs": [Interval(Integral, 1, None, closed="left")],
         "validation_fraction": CONSTRAINTS["validation_fraction"],
         "random_state": CONSTRAINTS["random_state"],
     }
@@ -89,6 +98,7 @@ class _AlgNet(Baseline):
         gamma: float = 2.0,
         init: str = "glorot",
         refit: bool = True,
+        refit_epochs: int = REFIT_EPOCHS,
         validation_fraction: float = 0.2,
         random_state: Any = None,
     ) -> None:
@@ -102,6 +112,7 @@ class _AlgNet(Baseline):
         self.gamma = gamma
         self.init = init
         self.refit = refit
+        self.refit_epochs = refit_epochs
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
@@ -124,7 +135,7 @@ class _AlgNet(Baseline):
     def _fit_problem(self, problem: Problem) -> Fitted:
         task = NetworkTask.of(problem)
         lam, norms = self._first_stage(task)
-        return choose(task, self._path(task, lam, norms), self.hidden, "tanh", self.refit)
+        return choose(task, self._path(task, lam, norms), self.hidden, "tanh", self.refit, self.refit_epochs)
 
     def _loop(self, max_epochs: int) -> LoopSettings:
         return LoopSettings(self.learning_rate, max_epochs, optimizer="sgd", check_every=min(100, max_epochs))
@@ -202,6 +213,8 @@ class AlgNetClassifier(_AlgNet, BaselineClassifier):
         Start of the weights. The authors start with "normal" (unscaled), which saturates tanh on wide tables.
     refit : bool
         Whether the final model is a plain network fitted on the selected features; else it is the path's own.
+    refit_epochs : int
+        Most epochs of that network.
     validation_fraction : float
         Share of the rows to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from skinnytrees.baselines.base import CONSTRAINTS, Baseline, BaselineClassifier, BaselineRegressor, Fitted, Problem
-from skinnytrees.baselines.network_task import NetworkTask, Widths, fit_plain, layer_widths, on_table
+from skinnytrees.baselines.network_task import REFIT_EPOCHS, NetworkTask, Widths, fit_plain, layer_widths, on_table
 from skinnytrees.baselines.networks import (
     LoopSettings,
     Network,
@@ -53,6 +53,7 @@ class _DeepLasso(Baseline):
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
         "patience": [Interval(Integral, 1, None, closed="left")],
+        "refit_epochs": [Interval(Integral, 1, None, closed="left")],
         "validation_fraction": CONSTRAINTS["validation_fraction"],
         "random_state": CONSTRAINTS["random_state"],
     }
@@ -72,6 +73,7 @@ class _DeepLasso(Baseline):
         batch_size: int = 128,
         max_epochs: int = 200,
         patience: int = 20,
+        refit_epochs: int = REFIT_EPOCHS,
         validation_fraction: float = 0.2,
         random_state: Any = None,
     ) -> None:
@@ -83,6 +85,7 @@ class _DeepLasso(Baseline):
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.patience = patience
+        self.refit_epochs = refit_epochs
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
@@ -107,7 +110,7 @@ class _DeepLasso(Baseline):
         task = NetworkTask.of(problem)
         importances = on_table(task, self._importance(task))
         support = problem.top(importances, problem.budget)
-        model = fit_plain(task.restrict(support), self.hidden, "relu")
+        model = fit_plain(task.restrict(support), self.hidden, "relu", self.refit_epochs)
         return Fitted(support, model, importances=importances)
 
     def _importance(self, task: NetworkTask) -> NDArray[np.float64]:
@@ -160,6 +163,8 @@ class DeepLassoClassifier(_DeepLasso, BaselineClassifier):
         Of AdamW.
     max_epochs, patience : int
         Most epochs, and epochs without a lower validation loss before training ends.
+    refit_epochs : int
+        Most epochs of the network that is fitted on the selected features.
     validation_fraction : float
         Share of the rows to stop and to rank by, unless ``X_val`` is given.
     random_state : int, RandomState or None

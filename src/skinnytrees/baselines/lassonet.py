@@ -17,7 +17,15 @@ from skinnytrees.baselines.base import (
     Problem,
     import_optional,
 )
-from skinnytrees.baselines.network_task import Candidate, NetworkTask, Widths, candidate, choose, layer_widths
+from skinnytrees.baselines.network_task import (
+    REFIT_EPOCHS,
+    Candidate,
+    NetworkTask,
+    Widths,
+    candidate,
+    choose,
+    layer_widths,
+)
 from skinnytrees.baselines.networks import FittedNetwork
 from skinnytrees.baselines.selection_path import PathEntry
 from skinnytrees.exceptions import DivergenceError
@@ -34,6 +42,7 @@ class _LassoNet(Baseline):
         "max_epochs": ["array-like"],
         "patience": ["array-like"],
         "refit": ["boolean"],
+        "refit_epochs": [Interval(Integral, 1, None, closed="left")],
         "validation_fraction": CONSTRAINTS["validation_fraction"],
         "random_state": CONSTRAINTS["random_state"],
     }
@@ -56,6 +65,7 @@ class _LassoNet(Baseline):
         max_epochs: Sequence[int] = (1000, 100),
         patience: Sequence[int] = (100, 10),
         refit: bool = True,
+        refit_epochs: int = REFIT_EPOCHS,
         validation_fraction: float = 0.1,
         random_state: Any = None,
     ) -> None:
@@ -68,6 +78,7 @@ class _LassoNet(Baseline):
         self.max_epochs = max_epochs
         self.patience = patience
         self.refit = refit
+        self.refit_epochs = refit_epochs
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
@@ -87,7 +98,7 @@ class _LassoNet(Baseline):
 
     def _fit_problem(self, problem: Problem) -> Fitted:
         task = NetworkTask.of(problem)
-        return choose(task, self._path(task), self.hidden, "relu", self.refit)
+        return choose(task, self._path(task), self.hidden, "relu", self.refit, self.refit_epochs)
 
     def _path(self, task: NetworkTask) -> list[Candidate]:
         """One candidate per lambda; a network is kept on the columns that it uses, and only within the budget."""
@@ -204,6 +215,8 @@ class LassoNetClassifier(_LassoNet, BaselineClassifier):
         lambda.
     refit : bool
         Whether the final model is a plain network fitted on the selected features; else it is the path's own.
+    refit_epochs : int
+        Most epochs of that network.
     validation_fraction : float
         Share of the rows to stop and to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None

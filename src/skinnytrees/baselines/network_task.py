@@ -1,7 +1,7 @@
 """From a prepared problem to a network's rows and back: what the neural systems share above the plain networks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -31,8 +31,8 @@ from skinnytrees.exceptions import refuse_unless
 # A width of a hidden layer: a number of units (int) or a multiple of the number of columns (float), as in the paper's supplement.
 Widths = Sequence[Any]
 
-# The plain network that is fitted on selected features.
-_REFIT = LoopSettings(learning_rate=2e-3, max_epochs=200, optimizer="adamw", weight_decay=1e-3, patience=30)
+# Most epochs of the plain network that is fitted on selected features.
+REFIT_EPOCHS = 200
 
 
 @dataclass(frozen=True)
@@ -138,22 +138,22 @@ def layer_widths(hidden: Widths, n_columns: int) -> list[int]:
     return [int(width) if isinstance(width, Integral) else max(1, round(width * n_columns)) for width in hidden]
 
 
-def fit_plain(task: NetworkTask, hidden: Widths, activation: str) -> NetworkModel:
+def fit_plain(task: NetworkTask, hidden: Widths, activation: str, max_epochs: int) -> NetworkModel:
     """A network on all columns of the task, without selection.
 
     Training and validation rows say for how many epochs, and a second training takes as many on all rows. Without validation rows
     it takes the most that are allowed.
     """
     seed = task.problem.seed
-    n_epochs = _REFIT.max_epochs
+    n_epochs = max_epochs
     if task.val is not None:
         network = _plain_network(task, hidden, activation)
-        loop = _with_batches(_REFIT, len(task.train.X))
+        loop = _refit_loop(max_epochs, len(task.train.X))
         n_epochs = train_network(network, task.train, task.loss, loop, seeded(seed), task.val).best_epoch
         if task.problem.rows is task.problem.train:
             return task.model(network.fitted())
     network = _plain_network(task, hidden, activation)
-    loop = replace(_with_batches(_REFIT, len(task.rows.X)), max_epochs=n_epochs)
+    loop = _refit_loop(n_epochs, len(task.rows.X))
     train_network(network, task.rows, task.loss, loop, seeded(seed))
     return task.model(network.fitted())
 
@@ -166,9 +166,10 @@ def _plain_network(task: NetworkTask, hidden: Widths, activation: str) -> Networ
     )
 
 
-def _with_batches(settings: LoopSettings, n_rows: int) -> LoopSettings:
+def _refit_loop(max_epochs: int, n_rows: int) -> LoopSettings:
     """About sixteen steps per epoch, in batches of 32 to 512 rows."""
-    return replace(settings, batch_size=min(512, max(32, n_rows // 16)))
+    batch_size = min(512, max(32, n_rows // 16))
+    return LoopSettings(2e-3, max_epochs, batch_size, optimizer="adamw", weight_decay=1e-3, patience=30)
 
 
 class Candidate(NamedTuple):
@@ -191,7 +192,9 @@ def candidate(
     return Candidate(PathEntry(len(support), support, setting, score), network, importance)
 
 
-def choose(task: NetworkTask, points: list[Candidate], hidden: Widths, activation: str, refit: bool) -> Fitted:
+def choose(
+    task: NetworkTask, points: list[Candidate], hidden: Widths, activation: str, refit: bool, refit_epochs: int
+) -> Fitted:
     """The best validated point within the budget, or the most important features where the path has none.
 
     With ``refit``, and where the path has none, a plain network is fitted on the selected features.
@@ -206,7 +209,7 @@ def choose(task: NetworkTask, points: list[Candidate], hidden: Widths, activatio
         importance = smallest.importance
         support = problem.top(on_table(task, importance), problem.budget)
     if refit or chosen is None:
-        model = fit_plain(task.restrict(support), hidden, activation)
+        model = fit_plain(task.restrict(support), hidden, activation, refit_epochs)
     else:
         model = task.model(points[chosen].network)
     if chosen is None:

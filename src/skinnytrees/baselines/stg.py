@@ -9,7 +9,15 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from skinnytrees.baselines.base import CONSTRAINTS, Baseline, BaselineClassifier, BaselineRegressor, Fitted, Problem
-from skinnytrees.baselines.network_task import Candidate, NetworkTask, Widths, candidate, choose, layer_widths
+from skinnytrees.baselines.network_task import (
+    REFIT_EPOCHS,
+    Candidate,
+    NetworkTask,
+    Widths,
+    candidate,
+    choose,
+    layer_widths,
+)
 from skinnytrees.baselines.networks import (
     Generator,
     LoopSettings,
@@ -92,6 +100,7 @@ class _STG(Baseline):
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
         "path_epochs": [Interval(Integral, 1, None, closed="left")],
         "refit": ["boolean"],
+        "refit_epochs": [Interval(Integral, 1, None, closed="left")],
         "validation_fraction": CONSTRAINTS["validation_fraction"],
         "random_state": CONSTRAINTS["random_state"],
     }
@@ -113,6 +122,7 @@ class _STG(Baseline):
         max_epochs: int = 200,
         path_epochs: int = 50,
         refit: bool = True,
+        refit_epochs: int = REFIT_EPOCHS,
         validation_fraction: float = 0.2,
         random_state: Any = None,
     ) -> None:
@@ -126,6 +136,7 @@ class _STG(Baseline):
         self.max_epochs = max_epochs
         self.path_epochs = path_epochs
         self.refit = refit
+        self.refit_epochs = refit_epochs
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
@@ -147,7 +158,7 @@ class _STG(Baseline):
 
     def _fit_problem(self, problem: Problem) -> Fitted:
         task = NetworkTask.of(problem)
-        return choose(task, self._path(task), self.hidden, "relu", self.refit)
+        return choose(task, self._path(task), self.hidden, "relu", self.refit, self.refit_epochs)
 
     def _path(self, task: NetworkTask) -> list[Candidate]:
         """Lambda ascending, each from where the last one ended, until no gate is left open."""
@@ -201,6 +212,8 @@ class STGClassifier(_STG, BaselineClassifier):
         Epochs at the smallest lambda, and at each further one.
     refit : bool
         Whether the final model is a plain network fitted on the selected features; else it is the path's own, with its gates.
+    refit_epochs : int
+        Most epochs of that network.
     validation_fraction : float
         Share of the rows to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
