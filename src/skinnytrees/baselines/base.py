@@ -169,8 +169,6 @@ class Baseline(SelectorMixin, BaseEstimator):
         tags.input_tags.sparse = self._accepts_sparse
         tags.input_tags.allow_nan = True
         tags.target_tags.required = True
-        if tags.classifier_tags is not None:
-            tags.classifier_tags.multi_class = not self._binary_only
         return tags
 
     @classmethod
@@ -323,6 +321,11 @@ class BaselineClassifier(ClassifierMixin, Baseline):
 
     classes_: NDArray[Any]
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = not self._binary_only
+        return tags
+
     def _read_target(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
         if not reset:
             unknown = np.setdiff1d(y, self.classes_)
@@ -375,7 +378,8 @@ class BaselineClassifier(ClassifierMixin, Baseline):
         -------
         array of shape (n_samples,)
         """
-        return self.classes_[self._output(X).argmax(axis=1)]
+        codes = self._output(X).argmax(axis=1)
+        return self.classes_[codes]
 
 
 class BaselineRegressor(RegressorMixin, Baseline):

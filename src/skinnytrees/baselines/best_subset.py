@@ -1,12 +1,14 @@
 """Best subset selection for linear, logistic and multinomial models: the l0 peer among linear models.
 
-Source: Zhu et al. 2020 (splicing); package ``abess``, whose licence is the GPL-3: it is used where it is installed, and no part of it
-is in this library. Ours: the sizes that are tried, and the choice among them by validation rows.
+Source: Zhu et al. 2020 (splicing); package ``abess``, whose licence is the GPL-3: it is used where it is installed, and no part
+of it is in this library. Ours: the sizes that are tried, and the choice among them by validation rows.
 """
 
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
 
 from skinnytrees.baselines.base import (
     CONSTRAINTS,
@@ -41,7 +43,7 @@ class _BestSubset(Baseline):
         entries = []
         for size in sizes:
             model = self._fit_size(problem, problem.train, size)
-            support = problem.features_of(_used(model))
+            support = problem.features_of(model.used)
             entries.append(PathEntry(len(support), support, {"size": size}, problem.score(model, problem.val)))
         chosen = best_entry(entries, problem.budget)
         support = entries[0].support if chosen is None else entries[chosen].support
@@ -50,25 +52,37 @@ class _BestSubset(Baseline):
         restricted = problem.restrict(support)
         model = self._fit_size(restricted, restricted.rows, len(support))
         importances = np.zeros(problem.n_features)
-        importances[support] = restricted.per_feature(np.linalg.norm(_coefficients(model), axis=1))[support]
+        importances[support] = restricted.per_feature(np.linalg.norm(model.coef, axis=1))[support]
         return Fitted(support, model, path=SelectionPath(tuple(entries), chosen), importances=importances)
 
-    def _fit_size(self, problem: Problem, sample: Sample, size: int) -> Any:
+    def _fit_size(self, problem: Problem, sample: Sample, size: int) -> "SubsetModel":
         abess = import_optional("abess", type(self).__name__, self._extra)
         kind = {0: "LinearRegression", 2: "LogisticRegression"}.get(problem.n_classes, "MultinomialRegression")
         group = np.unique(problem.feature, return_inverse=True)[1].tolist()
         model = getattr(abess, kind)(support_size=size, group=group, thread=problem.n_jobs)
-        return model.fit(sample.X, sample.y, sample_weight=sample.weight)
+        return SubsetModel(model.fit(sample.X, sample.y, sample_weight=sample.weight), sample.X.shape[1])
 
 
-def _coefficients(model: Any) -> Any:
-    """One row per column of the matrix."""
-    coef = np.asarray(model.coef_, dtype=np.float64)
-    return coef[:, None] if coef.ndim == 1 else coef
+class SubsetModel:
+    """Coefficients (columns, outputs) with the methods of a scikit-learn model; the package drops axes of length one."""
 
+    def __init__(self, fit: Any, n_columns: int) -> None:
+        self.coef = np.asarray(fit.coef_, dtype=np.float64).reshape(n_columns, -1)
+        self.intercept = np.asarray(fit.intercept_, dtype=np.float64).ravel()
 
-def _used(model: Any) -> Any:
-    return np.any(_coefficients(model) != 0, axis=1)
+    @property
+    def used(self) -> NDArray[np.bool_]:
+        """Which columns have a coefficient."""
+        return np.any(self.coef != 0, axis=1)
+
+    def predict(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of a regression."""
+        return X @ self.coef[:, 0] + self.intercept[0]
+
+    def predict_proba(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of a classifier; for two classes there is one output."""
+        score = X @ self.coef + self.intercept
+        return np.asarray(softmax(np.hstack([np.zeros_like(score), score]) if score.shape[1] == 1 else score, axis=1))
 
 
 class BestSubsetClassifier(_BestSubset, BaselineClassifier):

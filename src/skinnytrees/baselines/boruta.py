@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skinnytrees.baselines.base import (
     BaselineClassifier,
@@ -29,6 +29,7 @@ class _Boruta(RankingSelection):
         **RankingSelection._parameter_constraints,
         "confirmed_only": ["boolean"],
         "max_iter": [Interval(Integral, 2, None, closed="left")],
+        "n_search_trees": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     }
     _honours_weights = False
     _needs = ("boruta",)
@@ -39,6 +40,7 @@ class _Boruta(RankingSelection):
         *,
         confirmed_only=False,
         max_iter=100,
+        n_search_trees="auto",
         estimator=None,
         n_estimators=300,
         random_state=None,
@@ -49,12 +51,16 @@ class _Boruta(RankingSelection):
         )
         self.confirmed_only = confirmed_only
         self.max_iter = max_iter
+        self.n_search_trees = n_search_trees
 
     def _rank(self, problem: Problem) -> NDArray[np.float64]:
         boruta = import_optional("boruta", type(self).__name__)
         shallow = new_forest(problem, 100, max_depth=5)  # what the package's documentation recommends
-        search = boruta.BorutaPy(shallow, n_estimators="auto", max_iter=self.max_iter, random_state=problem.seed)
+        search = boruta.BorutaPy(
+            shallow, n_estimators=self.n_search_trees, max_iter=self.max_iter, random_state=problem.seed
+        )
         search.fit(problem.rows.X, problem.rows.y)
+        self.n_iter_ = max(1, len(search.importance_history_) - 1)
         self.n_confirmed_ = len(problem.features_of(search.support_))
         forest = fit_rows(new_forest(problem, 100), problem.rows)
         within = normalised(problem.per_feature(forest.feature_importances_))
@@ -87,6 +93,8 @@ class BorutaClassifier(_Boruta, BaselineClassifier):
         Whether only confirmed features count, even where the budget allows more; at least one is kept.
     max_iter : int
         Rounds of Boruta.
+    n_search_trees : int or "auto"
+        Trees of the forest of each round; "auto" lets the package choose by the number of features.
     """
 
 
@@ -109,4 +117,6 @@ class BorutaRegressor(_Boruta, BaselineRegressor):
         Whether only confirmed features count, even where the budget allows more; at least one is kept.
     max_iter : int
         Rounds of Boruta.
+    n_search_trees : int or "auto"
+        Trees of the forest of each round; "auto" lets the package choose by the number of features.
     """

@@ -3,8 +3,8 @@
 Source: Liu, Xie and Udell (KDD 2021), written from the steps of the paper's public notebooks and package. Because the weights are
 not negative, the penalty ``||G w||_1`` is ``u'w`` with u the number of features of each tree: a weighted lasso, which needs no
 commercial solver. Ours: the solver, the path of 100 alphas with the choice by validation rows, weights of rows, categories as one
-feature, the regression (R squared in the place of the AUC, and the mean of y as the starting prediction), and a cap on the trees of
-a round. With ``polish``, as the authors report it, a random forest on the selected features is the final model.
+feature, the regression (R squared in the place of the AUC, and the mean of y as the starting prediction), and a cap on the trees
+of a round. With ``polish``, as the authors report it, a random forest on the selected features is the final model.
 """
 
 from collections.abc import Sequence
@@ -109,46 +109,44 @@ class BagBoosting:
             total += prediction
             unseen += np.where(times == 0, prediction, 0.0)
             n_unseen += times == 0
-            scores.append(self._score(sample, F + total / len(trees)))
+            scores.append(score_of_trees(sample, F + total / len(trees), self.is_logistic))
         rows = np.flatnonzero(n_unseen)
         out_of_bag = sample.take(rows)
-        gain = self._score(out_of_bag, F[rows] + unseen[rows] / n_unseen[rows]) - self._score(out_of_bag, F[rows])
+        after = score_of_trees(out_of_bag, F[rows] + unseen[rows] / n_unseen[rows], self.is_logistic)
+        gain = after - score_of_trees(out_of_bag, F[rows], self.is_logistic)
         return trees, total / len(trees), gain
 
-    def _score(self, sample: Sample, F: Array) -> float:
-        if not self.is_logistic:
-            return validation_score(sample, F, 0)
-        return validation_score(sample, np.column_stack([-F, F]), 2)
+
+def score_of_trees(sample: Sample, F: Array, is_logistic: bool) -> float:
+    """AUC of log-odds, or R squared of predictions."""
+    return validation_score(sample, np.column_stack([-F, F]), 2) if is_logistic else validation_score(sample, F, 0)
 
 
 class WeightedTrees:
-    """The thinned forest as a model: the weighted sum of its trees' predictions."""
+    """The thinned forest as a model: the weighted sum of the predictions of trees, for a matrix of all that they read."""
 
-    def __init__(self, trees: Sequence[Any], weights: Array, start: float, is_logistic: bool) -> None:
-        kept = np.flatnonzero(weights > 0)
+    def __init__(
+        self, trees: Sequence[Any], weights: Array, start: float, is_logistic: bool, columns: NDArray[np.intp]
+    ) -> None:
+        kept = np.flatnonzero(weights > 0).tolist()
         self.trees, self.weights = [trees[t] for t in kept], weights[kept]
-        self.start, self.is_logistic = start, is_logistic
-        self.n_columns = trees[0].n_features_in_
-        self.columns = np.arange(self.n_columns)
-
-    def restricted(self, columns: NDArray[np.intp]) -> "WeightedTrees":
-        """The same model for a matrix that has only these columns, which must be all that the trees read."""
-        self.columns = columns
-        return self
+        self.start, self.is_logistic, self.columns = start, is_logistic, columns
 
     def predict(self, X: Array) -> Array:
         """The sum; for classes, the log-odds."""
-        whole = np.zeros((len(X), self.n_columns))
+        whole = np.zeros((len(X), self.trees[0].n_features_in_))
         whole[:, self.columns] = X
-        total = np.full(len(X), self.start)
-        for weight, tree in zip(self.weights, self.trees, strict=True):
-            total += weight * tree.predict(whole)
-        return total
+        return self.start + tree_predictions(self.trees, whole) @ self.weights
 
     def predict_proba(self, X: Array) -> Array:
         """Probabilities of the two classes."""
         p = expit(self.predict(X))
         return np.column_stack([1 - p, p])
+
+
+def tree_predictions(trees: Sequence[Any], X: Array) -> Array:
+    """One column per tree."""
+    return np.column_stack([tree.predict(X) for tree in trees])
 
 
 class _ControlBurn(Baseline):
@@ -198,53 +196,52 @@ class _ControlBurn(Baseline):
         return {"alpha": ("log", 1e-7, 1.0), "max_depth": ("int", 1, 10)}
 
     def _fit_problem(self, problem: Problem) -> Fitted:
-        train = problem.train
-        boosting = BagBoosting(self.max_depth, self.max_trees, self.threshold, problem.n_classes > 0)
+        train, is_logistic = problem.train, problem.n_classes > 0
+        boosting = BagBoosting(self.max_depth, self.max_trees, self.threshold, is_logistic)
         # The authors' logistic problem has no intercept.
-        start = 0.0 if problem.n_classes else boosting.start(train)
-        grown = boosting.grow(train, np.random.default_rng(problem.seed))
-        used = np.array([_features_used(tree, problem) for tree in grown])
-        splits = used.any(axis=1)
-        if not splits.any():
+        start = 0.0 if is_logistic else boosting.start(train)
+        trees = [tree for tree in boosting.grow(train, np.random.default_rng(problem.seed)) if tree.get_depth() > 0]
+        if not trees:
             return _nothing_grown(problem)
-        trees, used = [tree for tree, kept in zip(grown, splits, strict=True) if kept], used[splits]
-        A = np.column_stack([tree.predict(train.X) for tree in trees])
-        lasso = NonNegativeLasso.of(A, train.y - start, train.weight, used.sum(axis=1), problem.n_classes > 0)
+        used = np.array([tree_importances(tree, problem) > 0 for tree in trees])
+        lasso = NonNegativeLasso.of(
+            tree_predictions(trees, train.X), train.y - start, train.weight, used.sum(axis=1), is_logistic
+        )
         alphas = self._alphas(lasso.alpha_max)
         weights = lasso.path(alphas)
-        entries = [
-            self._entry(problem, WeightedTrees(trees, w, start, problem.n_classes > 0), used[w > 0], alpha)
-            for w, alpha in zip(weights, alphas, strict=True)
-        ]
+        entries = self._entries(problem, trees, used, alphas, weights, start)
         chosen = best_entry(entries, problem.budget)
         last = len(entries) - 1 if chosen is None else chosen
-        importances = sum(w * tree_importances(tree, problem) for w, tree in zip(weights[last], trees, strict=True))
-        importances = np.zeros(problem.n_features) + importances
+        importances = weights[last] @ np.array([tree_importances(tree, problem) for tree in trees])
         support = problem.top(importances, problem.budget) if chosen is None else entries[chosen].support
         if self.polish or chosen is None:
             model = fit_rows(new_forest(problem, self.n_estimators), problem.restrict(support).rows)
         else:
-            thinned = WeightedTrees(trees, weights[chosen], start, problem.n_classes > 0)
-            model = thinned.restricted(problem.columns_of(support))
+            model = WeightedTrees(trees, weights[chosen], start, is_logistic, problem.columns_of(support))
         return Fitted(support, model, path=SelectionPath(tuple(entries), chosen), importances=importances)
+
+    def _entries(
+        self, problem: Problem, trees: Any, used: NDArray[np.bool_], alphas: Array, weights: Array, start: float
+    ) -> list[PathEntry]:
+        scores = np.full(len(alphas), np.nan)
+        if problem.val is not None:
+            eta = start + tree_predictions(trees, problem.val.X) @ weights.T
+            scores[:] = [score_of_trees(problem.val, one, problem.n_classes > 0) for one in eta.T]
+        supports = [np.flatnonzero(used[w > 0].any(axis=0)) for w in weights]
+        return [
+            PathEntry(len(support), support, {"alpha": float(alpha)}, float(score))
+            for support, alpha, score in zip(supports, alphas, scores, strict=True)
+        ]
 
     def _alphas(self, alpha_max: float) -> Array:
         if self.alpha is not None:
             return np.array([self.alpha])
         return alpha_max * np.geomspace(1.0, 1e-4, self.n_alphas + 1)[1:]
 
-    def _entry(self, problem: Problem, model: WeightedTrees, used: NDArray[np.bool_], alpha: float) -> PathEntry:
-        support = np.flatnonzero(used.any(axis=0))
-        return PathEntry(len(support), support, {"alpha": float(alpha)}, problem.score(model, problem.val))
-
 
 def tree_importances(tree: Any, problem: Problem) -> Array:
     """Importance of each feature of the table in one tree."""
     return problem.per_feature(tree.feature_importances_)
-
-
-def _features_used(tree: Any, problem: Problem) -> NDArray[np.bool_]:
-    return tree_importances(tree, problem) > 0
 
 
 def _nothing_grown(problem: Problem) -> Fitted:

@@ -178,14 +178,17 @@ def iterate(tree: ObliqueTree, sample: Sample, step: NodeStep) -> None:
             step(tree, node, sample, reached[node])
 
 
-def optimise(tree: ObliqueTree, sample: Sample, step: NodeStep, n_iterations: int) -> None:
-    """Iterate in place, until nothing changes or the limit is reached; leaves are left up to date."""
-    for _ in range(n_iterations):
+def optimise(tree: ObliqueTree, sample: Sample, step: NodeStep, n_iterations: int) -> int:
+    """Iterate in place, until nothing changes or the limit is reached; leaves are left up to date. Gives the iterations."""
+    n_done = 0
+    while n_done < n_iterations:
+        n_done += 1
         before = tree.copy()
         iterate(tree, sample, step)
         if np.array_equal(before.W, tree.W) and np.array_equal(before.b, tree.b):
             break
     update_leaves(tree, sample)
+    return n_done
 
 
 def largest_penalty(tree: ObliqueTree, sample: Sample) -> float:

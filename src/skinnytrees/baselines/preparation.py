@@ -122,7 +122,11 @@ class Preparation:
     def encode(self, X: Any) -> Any:
         """The matrix of rows whose columns are ``features``; a sparse table stays sparse (CSR)."""
         if sparse.issparse(X):
-            return sparse.csr_matrix(X.multiply(1 / self.scale[None, :])) if len(self.scale) else sparse.csr_matrix(X)
+            scaled = sparse.csr_matrix(X.multiply(1 / self.scale[None, :]) if len(self.scale) else X)
+            # Boosting libraries read indices of 32 bits only.
+            if max(scaled.nnz, scaled.shape[1]) < 2**31:
+                scaled.indices, scaled.indptr = scaled.indices.astype(np.int32), scaled.indptr.astype(np.int32)
+            return scaled
         given = np.asarray(X, dtype=np.float64)[:, np.searchsorted(self.features, self.feature)]
         missing = np.isnan(given)
         is_level = np.where(np.isnan(self.level), missing, given == self.level)

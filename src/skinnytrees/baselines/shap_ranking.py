@@ -64,8 +64,7 @@ class _ShapRanking(Baseline):
         booster = models.fit_rows(self._new_model(problem), problem.train)
         sample = problem.train if problem.val is None else problem.val
         values = shapley_values(booster, sample.X)
-        of_features = np.zeros((*values.shape[:2], problem.n_features))
-        np.add.at(of_features, (slice(None), slice(None), problem.feature), values)
+        of_features = values @ (problem.feature[:, None] == np.arange(problem.n_features))
         importances = np.average(np.abs(of_features).sum(axis=1), axis=0, weights=sample.weight)
         support = problem.top(importances, problem.budget)
         restricted = problem.restrict(support)

@@ -58,6 +58,11 @@ class TAOClassifier(BaselineClassifier):
     random_state : int, RandomState or None
         Seed.
 
+    Attributes
+    ----------
+    n_iter_ : int
+        Iterations at the first lambda.
+
     Examples
     --------
     >>> import numpy as np
@@ -79,6 +84,7 @@ class TAOClassifier(BaselineClassifier):
     }
     _standardize = True
     _needs_validation = True
+    n_iter_: int
 
     def __init__(  # type: ignore[no-untyped-def]
         self,
@@ -126,10 +132,12 @@ class TAOClassifier(BaselineClassifier):
     def _walk(self, problem: Problem) -> tuple[list[PathEntry], list[ObliqueTree]]:
         """One tree per lambda, from the weakest on, each started from the one before."""
         tree = self._start(problem, problem.train)
-        entries, trees = [], []
+        entries: list[PathEntry] = []
+        trees: list[ObliqueTree] = []
         for lam in self._lambdas(tree, problem.train):
-            n_iterations = self.max_iter if not trees else _ITERATIONS_PER_LAMBDA
-            tree = self._optimised(tree.copy(), problem.train, lam, problem.seed, n_iterations)
+            tree, step = tree.copy(), NodeStep(float(lam), self.accept, problem.seed)
+            n_done = optimise(tree, problem.train, step, _ITERATIONS_PER_LAMBDA if trees else self.max_iter)
+            self.n_iter_ = self.n_iter_ if trees else n_done
             pruned = prune(tree, problem.train)
             support = problem.features_of(pruned.importances > 0)
             score = problem.score(pruned, problem.val)
@@ -151,10 +159,8 @@ class TAOClassifier(BaselineClassifier):
         largest = largest_penalty(tree, sample) or 1.0
         return np.asarray(largest * np.geomspace(_WEAKEST, 1.0, self.n_lambdas))
 
-    def _optimised(
-        self, tree: ObliqueTree, sample: Sample, lam: float, seed: int, n_iterations: int | None = None
-    ) -> ObliqueTree:
-        optimise(tree, sample, NodeStep(lam, self.accept, seed), n_iterations or self.max_iter)
+    def _optimised(self, tree: ObliqueTree, sample: Sample, lam: float, seed: int) -> ObliqueTree:
+        optimise(tree, sample, NodeStep(lam, self.accept, seed), self.max_iter)
         return tree
 
 
