@@ -29,7 +29,7 @@ def test_linear_network_equals_the_group_lasso_of_scikit_learn():
     Y = X @ W + 0.5 + 0.3 * rng.normal(size=(120, 2))
     penalty = 0.2
     network = make_network(8, (), 2, seeded(0), activation="identity", dtype="float64")
-    loop = LoopSettings(0.3, 3000, optimizer="sgd", check_every=1000)
+    loop = LoopSettings(0.3, 800, optimizer="sgd", check_every=800)
     rows, group = make_rows(X, Y, dtype="float64"), torch.arange(8)
     train_group_lasso(
         network, rows, squared_error, group, torch.full((8,), penalty, dtype=torch.float64), loop, seeded(0)

@@ -1,5 +1,6 @@
 """The shared networks: what they compute, how they train, and what of torch they leave alone."""
 
+import itertools
 import pickle
 import sys
 
@@ -30,9 +31,9 @@ from skinnytrees.baselines.stg import STGClassifier  # noqa: E402
 from skinnytrees.exceptions import DivergenceError  # noqa: E402
 
 QUICK = {
-    AlgNetClassifier: {"max_epochs": 5, "path_epochs": 1, "n_xi": 2, "refit": False},
+    AlgNetClassifier: {"max_epochs": 5, "path_epochs": 1, "n_xi": 2, "refit": False, "refit_epochs": 2},
     DFSClassifier: {"n_repeats": 2, "n_steps": 1, "max_rounds": 2, "second_step_epochs": 2},
-    STGClassifier: {"max_epochs": 2, "path_epochs": 1, "lambdas": [0.1], "refit": False},
+    STGClassifier: {"max_epochs": 2, "path_epochs": 1, "lambdas": [0.1], "refit": False, "refit_epochs": 2},
     DeepLassoClassifier: {"max_epochs": 2, "refit_epochs": 2},
 }
 
@@ -162,7 +163,7 @@ def test_every_batch_has_its_rows_once_per_epoch():
 
     train([parameter], batch_loss, 20, LoopSettings(1.0, 2, batch_size=5), seeded(0))
     assert [len(batch) for batch in seen] == [5] * 8
-    assert sorted(sum(seen[:4], [])) == sorted(sum(seen[4:], [])) == list(range(20))
+    assert sorted(itertools.chain(*seen[:4])) == sorted(itertools.chain(*seen[4:])) == list(range(20))
     assert seen[:4] != seen[4:]
 
 

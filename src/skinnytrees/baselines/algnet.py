@@ -175,7 +175,8 @@ class _AlgNet(Baseline):
             present = group_norms(network.weights[0], task.group).double().numpy()
             support = task.features[present > 0]
             fitted = network.fitted(task.problem.columns_of(support))
-            points.append(candidate(task, fitted, support, {"lambda": lam, "xi": float(xi)}, present))
+            importance = present if len(support) else norms.double().numpy()
+            points.append(candidate(task, fitted, support, {"lambda": lam, "xi": float(xi)}, importance))
             if not len(support):
                 break
         return points

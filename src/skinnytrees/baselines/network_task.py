@@ -205,8 +205,8 @@ def choose(
     if chosen is not None:
         support, importance = entries[chosen].support, points[chosen].importance
     else:
-        smallest = min((point for point in points if point.entry.n_features), key=lambda point: point.entry.n_features)
-        importance = smallest.importance
+        in_use = [point for point in points if point.entry.n_features] or points[:1]
+        importance = min(in_use, key=lambda point: point.entry.n_features).importance
         support = problem.top(on_table(task, importance), problem.budget)
     if refit or chosen is None:
         model = fit_plain(task.restrict(support), hidden, activation, refit_epochs)
