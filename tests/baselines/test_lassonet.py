@@ -55,7 +55,7 @@ def test_path_goes_from_all_features_to_none_and_the_budget_is_met():
     sizes = system.path_.n_features
     assert (sizes[0], sizes[-1]) == (6, 0)
     assert set(system.get_support(indices=True)) <= {1, 4}
-    assert sorted(system.ranking_[[1, 4]]) == [1, 2]
+    assert system.ranking_[system.support_].max() <= system.n_features_selected_
     assert system.score(X, y) > 0.7
     assert system.path_[0].setting["lambda"] == 0
 

@@ -167,9 +167,9 @@ def _plain_network(task: NetworkTask, hidden: Widths, activation: str) -> Networ
 
 
 def _refit_loop(max_epochs: int, n_rows: int) -> LoopSettings:
-    """About sixteen steps per epoch, in batches of 32 to 512 rows."""
-    batch_size = min(512, max(32, n_rows // 16))
-    return LoopSettings(2e-3, max_epochs, batch_size, optimizer="adamw", weight_decay=1e-3, patience=30)
+    """About sixteen steps per epoch, in batches of 16 to 512 rows."""
+    batch_size = min(512, max(16, n_rows // 16))
+    return LoopSettings(5e-3, max_epochs, batch_size, optimizer="adamw", weight_decay=1e-3, patience=30)
 
 
 class Candidate(NamedTuple):
