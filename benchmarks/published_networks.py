@@ -54,6 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figure", choices=sorted(FIGURES))
     parser.add_argument("--runs", type=int, help="number of the last run, plus one; by default ten, one for lassonet")
+    parser.add_argument("--first", type=int, default=0, help="number of the first run")
     parser.add_argument(
         "--steps", type=int, default=4000, help="steps of each stage of AlgNet; the authors take 20,000"
     )
