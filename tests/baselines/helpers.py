@@ -19,7 +19,7 @@ QUICK = {
     "group_lasso_tree": _SOFT_TREE,
     "skinny_tree": _SOFT_TREE,
     "tao": {"max_depth": 2, "n_lambdas": 4, "max_iter": 4},
-    "controlburn": {"n_estimators": 10, "n_alphas": 20, "max_depth": 3},
+    "controlburn": {"n_estimators": 10, "n_alphas": 20, "max_depth": 3, "max_trees": 8},
     "rfe": {"n_estimators": 10, "step": 0.5},
     "l1_path": {"n_penalties": 10},
     "abess": {},

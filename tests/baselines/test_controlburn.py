@@ -112,7 +112,7 @@ def test_depths_rise_from_round_to_round_and_each_round_has_seven_trees_at_least
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 5))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    trees = BagBoosting(4, 100, 1e-3, True).grow(Sample(X, y, np.ones(200)), np.random.default_rng(0))
+    trees = BagBoosting(3, 100, 1e-3, True).grow(Sample(X, y, np.ones(200)), np.random.default_rng(0))
     depths = np.array([tree.max_depth for tree in trees])
     assert np.all(np.diff(depths) >= 0)
     assert depths[0] == 1
@@ -127,7 +127,9 @@ def test_a_copied_column_is_reported_not_asserted(record_property):
         X = rng.normal(size=(150, 6))
         X[:, 1] = X[:, 0]
         y = (X[:, 0] + 0.5 * rng.normal(size=150) > 0).astype(int)
-        model = ControlBurnClassifier(3, random_state=seed, n_estimators=5, n_alphas=20, n_jobs=1).fit(X, y)
+        model = ControlBurnClassifier(
+            3, random_state=seed, n_estimators=5, n_alphas=20, max_depth=2, max_trees=10, n_jobs=1
+        ).fit(X, y)
         assert model.support_[:2].any()
         both += int(model.support_[:2].all())
     record_property("both copies selected, of 3", both)
@@ -138,7 +140,7 @@ def test_thinned_forest_predicts_without_polish(cls):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 6))
     y = X[:, 0] + 0.5 * X[:, 3] if cls is ControlBurnRegressor else (X[:, 0] + 0.5 * X[:, 3] > 0).astype(int)
-    model = cls(3, polish=False, random_state=0, n_jobs=1).fit(X, y)
+    model = cls(3, polish=False, max_depth=4, max_trees=15, random_state=0, n_jobs=1).fit(X, y)
     assert model.score(X, y) > 0.7
     assert set(model.path_[0].setting) == {"alpha"}
     assert len(model.path_) == 100

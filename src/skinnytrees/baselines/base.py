@@ -223,7 +223,7 @@ class Baseline(SelectorMixin, BaseEstimator):
         table, target, weight = self._read(X, y, sample_weight, reset=True)
         held_out = None if X_val is None else self._read(X_val, y_val, sample_weight_val, reset=False)
         problem = self._problem((table, target, weight), held_out)
-        if len(problem.feature) == 0 or problem.n_classes == 1:
+        if len(problem.feature) == 0 or np.all(problem.rows.y == problem.rows.y[0]):
             self._adopt(_constant(problem), problem)
         else:
             self._adopt(self._fit_problem(problem), problem)
@@ -469,7 +469,7 @@ def validation_score(sample: Sample, output: NDArray[np.float64], n_classes: int
 
 
 class Constant:
-    """Predicts the class frequencies or the mean: for a table in which nothing varies."""
+    """Predicts the class frequencies or the mean: where the table or the target does not vary."""
 
     def __init__(self, output: NDArray[np.float64]) -> None:
         self.output = output

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.linear_model import Lasso
-from sklearn.svm import l1_min_c
 from sklearn.utils._param_validation import Interval
 
 from skinnytrees.baselines.base import (
@@ -24,7 +23,7 @@ from skinnytrees.baselines.base import (
     Problem,
     Sample,
 )
-from skinnytrees.baselines.l1_logistic import INTERCEPT_SCALING, fit_l1_logistic
+from skinnytrees.baselines.l1_logistic import fit_l1_logistic
 from skinnytrees.baselines.selection_path import PathEntry, SelectionPath, best_entry
 
 # Weakest penalty of the path, as a part of the one at which every coefficient is zero.
@@ -118,10 +117,10 @@ class L1PathClassifier(_L1Path, BaselineClassifier):
     """
 
     def _strongest(self, sample: Sample, problem: Problem) -> float:
-        targets = [1] if problem.n_classes == 2 else range(problem.n_classes)
-        weighted = sample.X * (sample.weight / sample.weight.mean())[:, None]
-        least = min(l1_min_c(weighted, sample.y == c, loss="log", intercept_scaling=INTERCEPT_SCALING) for c in targets)
-        return 1 / float(least)
+        weight = sample.weight / sample.weight.mean()
+        in_class = np.asarray(sample.y[:, None] == np.arange(problem.n_classes), dtype=float)
+        gap = weight[:, None] * (in_class - np.average(in_class, axis=0, weights=weight))
+        return float(np.abs(gap.T @ sample.X).max())
 
     def _fit_one(self, sample: Sample, penalty: float, problem: Problem) -> LinearModel:
         targets = [1] if problem.n_classes == 2 else range(problem.n_classes)

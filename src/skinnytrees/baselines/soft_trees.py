@@ -217,8 +217,11 @@ class _PenalisedTree(Baseline):
         prepared = training.prepared(problem.rows)
         trees = training.start(prepared, rng) if start is None else start
         n_epochs = self.max_epochs if start is None else max(1, self.max_epochs // 5)
+        before = training.model(trees, prepared)
         training.go_on(trees, prepared, self._penalty(strength), n_epochs, rng)
-        model = training.model(trees, prepared)
+        after = training.model(trees, prepared)
+        # Near the strength that removes everything, the last steps may do so.
+        model = after if len(after.trees.features) else before
         importances = problem.per_feature(model.importances(len(problem.feature)))
         support = problem.features_of(np.unique(model.trees.encoder.feature))
         return Fitted(support, replace(model, trees=model.trees.narrowed), path=path, importances=importances)

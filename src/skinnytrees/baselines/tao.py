@@ -6,6 +6,7 @@ over lambda, which starts weak and increases lambda step by step, as the authors
 the tree of the top K features where no entry of the path meets the budget.
 """
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from skinnytrees.baselines.oblique_tree import (
     NodeStep,
     ObliqueTree,
     PrunedTree,
+    iterate,
     largest_penalty,
     optimise,
     prune,
@@ -50,9 +52,10 @@ class TAOClassifier(BaselineClassifier):
         Iterations at the first lambda; it ends earlier when nothing changes. Further values start from the tree before.
     accept : {"no_worse", "always"}
         Whether a node keeps its old hyperplane where the new one would misroute more rows, or always takes the new one, as
-        in the Skinny Trees paper.
+        in the Skinny Trees paper. On a path, the first iteration at each further lambda takes all new ones.
     init : {"cart", "random"}
-        The first tree: the splits of a CART tree, as in the supplement of TAO's authors, or random hyperplanes.
+        The first tree: the splits of a CART tree, as in the supplement of TAO's authors, or random hyperplanes. Where one
+        class is so frequent that every leaf of a random tree predicts it, no row has a better side and nothing is learned.
     validation_fraction : float
         Fraction of the rows that choose, unless ``X_val`` is given.
     random_state : int, RandomState or None
@@ -136,6 +139,9 @@ class TAOClassifier(BaselineClassifier):
         trees: list[ObliqueTree] = []
         for lam in self._lambdas(tree, problem.train):
             tree, step = tree.copy(), NodeStep(float(lam), self.accept, problem.seed)
+            if trees:
+                # Sparser hyperplanes misroute more rows, so that "no_worse" alone would keep the dense ones for ever.
+                iterate(tree, problem.train, replace(step, accept="always"))
             n_done = optimise(tree, problem.train, step, _ITERATIONS_PER_LAMBDA if trees else self.max_iter)
             self.n_iter_ = self.n_iter_ if trees else n_done
             pruned = prune(tree, problem.train)
@@ -169,5 +175,7 @@ def _fitted(tree: ObliqueTree, problem: Problem, path: SelectionPath) -> Fitted:
     pruned: PrunedTree = prune(tree, problem.rows)
     importances = problem.per_feature(pruned.importances)
     support = np.flatnonzero(importances > 0)
+    if len(support) == 0:  # no split was worth its price, but a selector selects something
+        support = problem.top(importances, 1)
     model = pruned.columns(np.flatnonzero(np.isin(problem.feature, support)))
     return Fitted(support, model, path=path, importances=importances)
