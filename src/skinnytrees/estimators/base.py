@@ -71,7 +71,6 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
         else:
             refuse_unless(X_val is not None and y_val is not None, "Give X_val and y_val both, or neither.")
             held_out = self._read_rows(X_val, y_val, sample_weight_val, reset=False)
-        self.__dict__.pop("path_", None)  # of an earlier fit
         if isinstance(self.penalty, str):
             self._fit_path(self._split(given, rows, held_out, rng), rng)
         else:

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from skinnytrees.estimators.all_or_nothing import become, unfitted
 from skinnytrees.estimators.base import SkinnyTrees, refuse_missing_target
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, Multinomial, TargetScale
@@ -183,8 +184,9 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         -------
         self
         """
-        self._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
-        return self
+        fresh = unfitted(self)
+        fresh._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
+        return become(self, fresh)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Raw scores: for two classes the log-odds of the second one, else one column a class.

@@ -8,6 +8,7 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _check_y
 
+from skinnytrees.estimators.all_or_nothing import become, unfitted
 from skinnytrees.estimators.base import SkinnyTrees, refuse_missing_target
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, TargetScale, as_columns, regression_loss
@@ -119,8 +120,9 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         -------
         self
         """
-        self._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
-        return self
+        fresh = unfitted(self)
+        fresh._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
+        return become(self, fresh)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predicted targets.
