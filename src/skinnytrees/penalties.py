@@ -5,7 +5,7 @@ what is left shrinks by ``soft``.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,6 +51,7 @@ class GroupL0:
 
     gamma: float
     rate: float | None = None
+    name: ClassVar[str] = "group_l0"
 
     def __post_init__(self) -> None:
         """Refuse negative numbers."""
@@ -87,6 +88,7 @@ class GroupLasso:
     """
 
     lam: float
+    name: ClassVar[str] = "group_lasso"
 
     def __post_init__(self) -> None:
         """Refuse a negative strength."""
@@ -112,6 +114,8 @@ class NoPenalty:
     0.0
     """
 
+    name: ClassVar[str] = "none"
+
     def strength(self, step: Any) -> Any:
         """Zero."""
         return 0.0 * step
@@ -119,6 +123,10 @@ class NoPenalty:
     def thresholds(self, step: Array, eta: Array) -> tuple[Array, Array]:
         """No group is touched."""
         return np.zeros_like(eta), np.zeros_like(eta)
+
+
+# The penalties that model files know, by their names there. A new penalty is registered here, and nowhere else.
+PENALTIES: dict[str, type[Any]] = {kind.name: kind for kind in (GroupL0, GroupLasso, NoPenalty)}
 
 
 def hard_threshold(group: ArrayLike, threshold: float) -> Array:

@@ -20,6 +20,7 @@ from skinnytrees.estimators.parameters import (
     penalised_size,
     penalised_training,
 )
+from skinnytrees.estimators.saving import to_saved
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.fitting import PathSettings, Problem, Splits, fit_path, fit_penalised
 from skinnytrees.losses import Loss, TargetScale
@@ -252,27 +253,24 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
         smaller._adopt_model(self.path_.final if entry == self.path_.chosen else self.path_.models[entry])
         return smaller
 
-    def save(self, file: storage.File) -> None:
+    def save(self, file: storage.File, path: bool = True) -> None:
         """Write the fitted estimator to a file that ``skinnytrees.load`` reads; there is no pickle inside.
 
         Parameters
         ----------
         file : str, path or binary file
             Where to; a file that is there already is replaced once the new one is whole.
+        path : bool, default=True
+            Whether to keep the path. Without it the file is smaller by the models of all other sizes, and ``at()`` and
+            ``path_`` are gone.
 
         Notes
         -----
-        Everything is kept, the path included, but for ``callbacks``, a callable given as ``scoring`` and a random generator
-        given as ``random_state``: they come back as None. An object that is not of this library, such as a loss of your own,
-        is refused.
+        Everything is kept but for ``callbacks``, a callable given as ``scoring`` and a random generator given as
+        ``random_state``: they come back as None. An object that is not of this library, such as a loss of your own, is refused.
         """
         check_is_fitted(self)
-        state = {name: value for name, value in vars(self).items() if name != "callbacks"}
-        if callable(self.scoring):
-            state["scoring"] = None
-        if not isinstance(self.random_state, Integral | None):
-            state["random_state"] = None
-        storage.write(file, type(self).__name__, state)
+        storage.write(file, to_saved(self, path))
 
     def _raw(self, X: Any) -> NDArray[np.float64]:
         """The ensemble's outputs; of X, only the selected columns are read."""

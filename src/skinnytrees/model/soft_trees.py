@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.activations import Activation, SmoothStep
+from skinnytrees.activations import ACTIVATIONS, Activation, SmoothStep
+from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels.compilation import compilation_notice
 from skinnytrees.kernels.hard_splits import Nodes, node_by_node, predict_reached, visits_pay, way_down
 from skinnytrees.kernels.prediction import make_room, predict_rows
-from skinnytrees.kernels.state import Trees
+from skinnytrees.kernels.state import Trees, check_trees
 from skinnytrees.losses import TargetScale
 from skinnytrees.tables.encoding import Encoder, cached_pieces
+
+# Beyond these, one over the width of a split is no number of single precision.
+_SOFTEST = 1e-37, 1e37
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,38 @@ class SoftTrees:
     trees: Trees
     base: NDArray[np.float64]
     activation: Activation
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit together: kernels read them without looking."""
+        check_trees(self.trees)
+        n_outputs, n_columns = len(self.trees.O), len(self.trees.W)
+        refuse_unless(
+            len(self.encoder.feature) == n_columns,
+            f"The trees read {n_columns} columns, but the encoder makes {len(self.encoder.feature)}.",
+        )
+        refuse_unless(
+            self.base.shape == (n_outputs,) and self.base.dtype == np.float64,
+            f"base has the shape {self.base.shape}, but the trees have {n_outputs} outputs.",
+        )
+        theta = self.activation.theta
+        refuse_unless(
+            isinstance(self.activation, tuple(ACTIVATIONS.values())) and _SOFTEST[0] < theta < _SOFTEST[1],
+            f"The routing function {self.activation!r} is too hard or too soft for single precision.",
+        )
+        refuse_unless(
+            self._stays_finite(),
+            "The ensemble's weights are not finite, or so large that predictions would not be. Bring the target and the columns "
+            "of X to ordinary sizes first.",
+        )
+
+    def _stays_finite(self) -> bool:
+        """Whether no row can lead to a number that is not finite."""
+        largest = max(1.0, self.encoder.farthest, np.abs(self.encoder.curves.heights).max(initial=0.0))
+        scores = largest * np.abs(self.trees.W).sum(axis=0, dtype=np.float64) + np.abs(self.trees.b)
+        outputs = np.abs(self.trees.O).sum(axis=1, dtype=np.float64)
+        # Written so that a number that is none is not within the limits.
+        limit = np.finfo(np.float32).max
+        return bool(np.all(scores < limit) and np.all(outputs < limit) and np.isfinite(self.base).all())
 
     @classmethod
     def from_training(cls, trees: Trees, encoder: Encoder, activation: Activation, target: TargetScale) -> "SoftTrees":
