@@ -72,7 +72,8 @@ class SoftTrees:
         outputs = np.abs(self.trees.O).sum(axis=1, dtype=np.float64)
         # Written so that a number that is none is not within the limits.
         limit = np.finfo(np.float32).max
-        return bool(np.all(scores < limit) and np.all(outputs < limit) and np.isfinite(self.base).all())
+        in_range = np.all(scores < limit) and np.all(outputs < limit) and np.isfinite(self.base).all()
+        return bool(in_range) and self.encoder.is_finite
 
     @classmethod
     def from_training(cls, trees: Trees, encoder: Encoder, activation: Activation, target: TargetScale) -> "SoftTrees":

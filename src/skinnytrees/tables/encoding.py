@@ -161,14 +161,17 @@ class Encoder:
             is_offsets(self.offsets, n_columns) and len(self.curves.offsets) == n_columns + 1,
             f"The groups or curves of an encoder do not cover its {n_columns} columns.",
         )
-        is_number = np.isfinite(self.mean) & np.isfinite(self.scale) & (self.scale > 0) & (self.feature >= 0)
         is_one_thing = (self.is_indicator + self.is_level.astype(int) + self.curves.exists < 2) & ~np.isinf(self.level)
         is_limit = isinstance(self.farthest, int | float) and 0 < self.farthest <= _FARTHEST_AS_THEY_ARE
         refuse_unless(
-            bool(is_limit and np.all(is_number & is_one_thing)),
-            "The columns of an encoder need means that are finite and scales that are positive. Bring the columns of X to "
-            "ordinary sizes first.",
+            bool(is_limit and np.all(is_one_thing & (self.feature >= 0))),
+            "A column of an encoder is of two kinds at once, or of a feature or a level that cannot be.",
         )
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether finite values become finite numbers in all columns."""
+        return bool(np.isfinite(self.mean).all() and np.isfinite(self.scale).all() and np.all(self.scale > 0))
 
     @classmethod
     def learn(
