@@ -16,7 +16,7 @@ from sklearn.utils import assert_all_finite
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels.encoding import encode_rows
-from skinnytrees.kernels.state import select_runs
+from skinnytrees.kernels.state import contiguous_ranges
 from skinnytrees.tables.column_views import (
     Curves,
     Distinct,
@@ -221,7 +221,7 @@ class Encoder:
 
     def select(self, groups: NDArray[np.intp]) -> "Encoder":
         """The encoder of some of the groups."""
-        columns, offsets = select_runs(self.offsets, groups)
+        columns, offsets = contiguous_ranges(self.offsets, groups)
         return Encoder(
             feature=self.feature[columns],
             mean=self.mean[columns],
