@@ -344,9 +344,8 @@ def test_row_is_predicted_alone_as_among_others():
 def test_narrowed_model_reads_its_features_at_their_new_places():
     X = table_of_all_kinds()
     model = random_model(X)
-    small = replace(model, encoder=model.encoder.select(np.array([1, 5])))
     keep = np.flatnonzero(np.isin(model.encoder.feature, [1, 5]))
-    small = replace(small, trees=model.trees.select(keep))
+    small = replace(model, encoder=model.encoder.select(np.array([1, 5])), trees=model.trees.select(keep))
     np.testing.assert_array_equal(small.narrowed.raw(X[:, [1, 5]]), small.raw(X))
 
 
