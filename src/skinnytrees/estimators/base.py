@@ -35,6 +35,7 @@ from skinnytrees.tables.groups import Groups, find_columns
 from skinnytrees.tables.rows import Rows, check_folds, check_groups, fold_rows, merge_rows, split_rows
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training.loop import EpochReport
+from skinnytrees.training.memory import Memory
 
 Folds = Sequence[tuple[Rows, Rows]]
 
@@ -56,8 +57,9 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
     # --- what fit does -----------------------------------------------------------------------------------------------
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, X_val: Any, y_val: Any, sample_weight_val: Any
-    ) -> None:
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, X_val: Any, y_val: Any, sample_weight_val: Any,
+        memory: Memory | None = None,
+    ) -> None:  # fmt: skip
         given = self._read_rows(X, y, sample_weight, reset=True)
         row_groups = read_groups(groups, len(given.Y))
         if self.cv is not None or (self.validation_fraction is not None and X_val is None):
@@ -73,18 +75,18 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
             refuse_unless(X_val is not None and y_val is not None, "Give X_val and y_val both, or neither.")
             held_out = self._read_rows(X_val, y_val, sample_weight_val, reset=False)
         if isinstance(self.penalty, str):
-            self._fit_path(self._split(given, rows, held_out, rng), rng)
+            self._fit_path(self._split(given, rows, held_out, rng), rng, memory)
         else:
             training, held_out = self._hold_out(rows, rng) if held_out is None else (rows, held_out)
-            problem = self._problem(training, self._column_groups())
+            problem = self._problem(training, self._column_groups(), memory)
             settings = penalised_training(self, problem.loss, problem.activation)
             self._adopt(*fit_penalised(problem, training, held_out, settings, *penalised_size(self), rng))
 
-    def _fit_path(self, splits: Splits, rng: np.random.Generator) -> None:
+    def _fit_path(self, splits: Splits, rng: np.random.Generator, memory: Memory | None) -> None:
         groups = self._column_groups()
         budget = groups.total_price(self.feature_budget, self.n_features_in_, self.feature_costs)
         useful = groups.worth_trying(budget, varying_features(splits.training.X))
-        problem = self._problem(splits.training, useful)
+        problem = self._problem(splits.training, useful, memory)
         with path_progress(self.verbose) as show:
             settings = PathSettings(
                 budget=budget,
@@ -179,7 +181,7 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
             self.feature_groups, self.feature_costs, self.always_select, self.n_features_in_, self._names()
         )
 
-    def _problem(self, training: Rows, groups: Groups) -> Problem:
+    def _problem(self, training: Rows, groups: Groups, memory: Memory | None) -> Problem:
         loss = self._loss()
         words = set() if self._vocabulary is None else set(self._vocabulary.words)
         return Problem(
@@ -191,6 +193,7 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
             standardize=self.standardize,
             target=self._target_scale(training, loss),
             n_threads=allowed_threads(self.n_jobs),
+            memory=memory,
         )
 
     def _adopt(self, model: SoftTrees, reports: list[EpochReport]) -> None:

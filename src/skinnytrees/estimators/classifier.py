@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skinnytrees.estimators.all_or_nothing import become, unfitted
 from skinnytrees.estimators.base import SkinnyTrees, refuse_missing_target
+from skinnytrees.estimators.checkpoints import fit_memory
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, Multinomial, TargetScale
 from skinnytrees.tables.rows import Rows
@@ -160,7 +161,7 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(  # type: ignore[no-untyped-def]
-        self, X, y, sample_weight=None, *, groups=None, X_val=None, y_val=None, sample_weight_val=None
+        self, X, y, sample_weight=None, *, groups=None, X_val=None, y_val=None, sample_weight_val=None, checkpoint=None
     ):
         """Learn the features and the ensemble together.
 
@@ -179,13 +180,18 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
             (and ``cv=None``).
         X_val, y_val, sample_weight_val : arrays or None
             Rows to validate on, instead of rows held out of the training table.
+        checkpoint : str, path or None
+            A file in which the fit keeps what it has finished. The same fit with the same file goes on where one that was
+            killed has stopped, and gives the same bits. It needs a number as ``random_state``. The file stays; delete it
+            once the model is saved.
 
         Returns
         -------
         self
         """
         fresh = unfitted(self)
-        fresh._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
+        with fit_memory(self, checkpoint) as memory:
+            fresh._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val, memory)
         return become(self, fresh)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_y
 
 from skinnytrees.estimators.all_or_nothing import become, unfitted
 from skinnytrees.estimators.base import SkinnyTrees, refuse_missing_target
+from skinnytrees.estimators.checkpoints import fit_memory
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, TargetScale, as_columns, regression_loss
 from skinnytrees.tables.encoding import Scaling
@@ -96,7 +97,7 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(  # type: ignore[no-untyped-def]
-        self, X, y, sample_weight=None, *, groups=None, X_val=None, y_val=None, sample_weight_val=None
+        self, X, y, sample_weight=None, *, groups=None, X_val=None, y_val=None, sample_weight_val=None, checkpoint=None
     ):
         """Learn the features and the ensemble together.
 
@@ -115,13 +116,18 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
             (and ``cv=None``).
         X_val, y_val, sample_weight_val : arrays or None
             Rows to validate on, instead of rows held out of the training table.
+        checkpoint : str, path or None
+            A file in which the fit keeps what it has finished. The same fit with the same file goes on where one that was
+            killed has stopped, and gives the same bits. It needs a number as ``random_state``. The file stays; delete it
+            once the model is saved.
 
         Returns
         -------
         self
         """
         fresh = unfitted(self)
-        fresh._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
+        with fit_memory(self, checkpoint) as memory:
+            fresh._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val, memory)
         return become(self, fresh)
 
     def predict(self, X: Any) -> NDArray[np.float64]:

@@ -77,6 +77,10 @@ def _check_features(learned: dict[str, Any]) -> None:
         is_sound = names.shape == (n_features,) and names.dtype == object and all(type(name) is str for name in names)
         refuse_unless(is_sound, "its feature names are not one text per feature")
     vocabulary, path = learned["vocabulary"], learned.get("path")
+    if vocabulary is not None:
+        numbered = [list(words.values()) == list(range(len(words))) for words in vocabulary.words.values()]
+        is_sound = all(numbered) and all(type(column) is int for column in vocabulary.words)
+        refuse_unless(is_sound, "its vocabulary does not number the words of columns")
     used = (
         [learned["model"].features]
         if path is None

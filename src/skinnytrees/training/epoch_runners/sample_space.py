@@ -1,5 +1,6 @@
 """Epochs at a fixed support of more columns than rows, in the space of the samples (``kernels/sample_space.py``)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from skinnytrees.kernels.sample_space import add_gram
 from skinnytrees.kernels.state import Samples, Schedule
 from skinnytrees.tables.table_views import PickedRows, pieces, view
 from skinnytrees.training.epoch_runners.fixed_support import FixedSupportRunner, Movement
-from skinnytrees.training.epoch_runners.runner import Task
+from skinnytrees.training.epoch_runners.runner import Task, put_back
 
 _GRAM_BANDS = 8
 
@@ -39,6 +40,16 @@ class SampleSpaceRunner(FixedSupportRunner):
         self.trees.W[:] = form_weights(self.trees.W, self.shrinkage, self.X, self.samples.A)
         self.samples.A[:] = 0
         self.shrinkage = 1.0
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Weights that are not up to date, and what it takes to bring them there."""
+        return {**super().state(), "Z": self.samples.Z, "A": self.samples.A, "shrinkage": np.array(self.shrinkage)}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Become a runner of the same task that had this state."""
+        super().restore(state)
+        put_back({"Z": self.samples.Z, "A": self.samples.A}, state)
+        self.shrinkage = float(state["shrinkage"])
 
 
 def form_weights(W: NDArray[Any], shrinkage: float, X: Any, A: NDArray[Any]) -> NDArray[Any]:

@@ -1,5 +1,6 @@
 """Epochs in which groups come and go, in sample space for as long as none does."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -140,3 +141,22 @@ class WideRunner:
             return columns, view_trees(flat, len(columns), W.shape[1], leaves.shape)
 
         return formed
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """That of the plain run, the bounds, and in sample space what stands for W there."""
+        inside = {} if self.inside is None else self.inside.state()
+        return {
+            **self.plain.state(),
+            "least_norm": self.least_norm,
+            **{f"inside_{name}": inside[name] for name in ("Z", "A", "shrinkage") if inside},
+        }
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Become a runner of the same task that had this state."""
+        self.plain.restore(state)
+        self.least_norm = state["least_norm"].copy()
+        self.inside = None
+        if "inside_Z" in state:
+            self.inside = self._enter()
+            memory = [state["inside_Z"], state["inside_A"], self.trees.b, self.trees.O]
+            self._recall(self.inside, (float(state["inside_shrinkage"]), memory))
