@@ -83,8 +83,8 @@ def test_a_fit_that_was_killed_goes_on_with_the_same_bits(case, tmp_path):
 
 
 def test_a_wide_training_is_kept_in_sample_space(tmp_path, monkeypatch):
-    kept, state = [], WideRunner.state
-    monkeypatch.setattr(WideRunner, "state", lambda runner: kept.append(state(runner)) or kept[-1])
+    kept, state = [], WideRunner.to_checkpoint
+    monkeypatch.setattr(WideRunner, "to_checkpoint", lambda runner: kept.append(state(runner)) or kept[-1])
     parameters, (X, y) = CASES["wide"]
     SkinnyTreesRegressor(**{**FEW, **parameters}).fit(X, y, checkpoint=tmp_path / "fit")
     assert any("inside_Z" in one for one in kept), "otherwise the case above does not test what it should"

@@ -1,6 +1,7 @@
 """The fitted ensemble on the columns it selected: small, immutable, apart from everything that trains."""
 
 import functools
+import html
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -21,7 +22,7 @@ from skinnytrees.tables.encoding import Encoder, cached_pieces
 _SOFTEST = 1e-37, 1e37
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SoftTrees:
     """Soft trees that read only the features they selected.
 
@@ -83,6 +84,17 @@ class SoftTrees:
         small = trees.select(np.flatnonzero(columns))
         small.O[:] *= target.raw_scale.astype(small.O.dtype)[:, None]
         return cls(encoder.select(np.flatnonzero(used)), small, target.raw_shift, activation)
+
+    def __repr__(self) -> str:
+        n_outputs, n_leaves = self.trees.O.shape
+        depth = int(np.log2(n_leaves // self.trees.n_trees))
+        return (
+            f"<SoftTrees: {self.trees.n_trees} trees of depth {depth} on {len(self.features)} features "
+            f"({len(self.trees.W)} design columns), {n_outputs} outputs>"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(repr(self))}</code>"
 
     @property
     def features(self) -> NDArray[np.intp]:

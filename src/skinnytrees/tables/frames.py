@@ -1,5 +1,6 @@
 """Reading what users bring: frames with numbers, categories and text, arrays, sparse matrices -> a table of numbers."""
 
+import difflib
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,35 @@ def open_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None", *, reset
         X = check_array(X, dtype=None, ensure_all_finite=False, estimator=estimator, input_name="X")
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return X
+
+
+def find_panel(X: Any, names: NDArray[Any] | None, columns: NDArray[np.intp], n_features: int) -> Any:
+    """The selected columns, where X does not have all columns of the fit but these; None where it is to be read as a whole.
+
+    A frame holds them by name, in any order and among others; an array has these columns alone, in their order.
+    """
+    if (
+        getattr(X, "ndim", 2) != 2
+        or getattr(X, "shape", (0, n_features))[1] == n_features
+        or len(columns) == n_features
+    ):
+        return None
+    if not is_frame(X):
+        return X if hasattr(X, "shape") and X.shape[1] == len(columns) else None
+    if names is None:
+        return X if X.shape[1] == len(columns) else None
+    wanted = [str(name) for name in names[columns]]
+    missing = [name for name in wanted if name not in set(X.columns)]
+    if not missing:
+        return X[wanted]
+    if set(X.columns) < set(names):
+        return None  # scikit-learn names what is missing
+    near = {name: difflib.get_close_matches(name, [str(one) for one in X.columns], n=1) for name in missing[:5]}
+    hints = "; ".join(f"{name!r} (nearest: {close[0]!r})" if close else repr(name) for name, close in near.items())
+    raise ValueError(
+        f"The feature names should match those that were passed during fit. X lacks {len(missing)} of the {len(wanted)} selected "
+        f"columns: {hints}. Give a frame with the columns {wanted[:8]}{' ...' if len(wanted) > 8 else ''}, in any order."
+    )
 
 
 def read_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None") -> Any:

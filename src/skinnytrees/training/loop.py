@@ -24,12 +24,12 @@ from skinnytrees.kernels.state import Data, Functions, Schedule, Trees, make_wor
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule
 from skinnytrees.penalties import NoPenalty, Penalty
-from skinnytrees.progress import progress_bar
 from skinnytrees.tables.table_views import pieces
 from skinnytrees.threads import one_blas_thread
 from skinnytrees.training.epoch_runners.choice import runner_for
 from skinnytrees.training.epoch_runners.runner import EpochRunner, Snapshot, Task
 from skinnytrees.training.memory import Memory, Remembered, fingerprint, generator_state
+from skinnytrees.training.progress import progress_bar
 
 # Rows evaluated at once: enough for BLAS, few enough that their routing stays in the cache.
 _PIECE = 64
@@ -94,6 +94,8 @@ def train(
     settings: TrainingSettings,
     rng: np.random.Generator,
     validation: Data | None = None,
+    penalty_factors: NDArray[np.float64] | None = None,
+    features_per_group: NDArray[np.intp] | None = None,
 ) -> list[EpochReport]:
     """Train ``trees`` in place and return what every epoch saw.
 
@@ -109,6 +111,8 @@ def train(
         How to train.
     rng : numpy Generator
         Shuffles the rows before every epoch.
+    penalty_factors, features_per_group : arrays of shape (n_groups,)
+        By what the penalty's strength is multiplied for each group, and how many features it counts for; None stands for 1.
 
     Returns
     -------
@@ -123,7 +127,7 @@ def train(
     """
     reports: list[EpochReport] = []
     functions = settings.functions(trees.flat.dtype)
-    past = _Past.recall(trees, data, offsets, settings, rng, validation)
+    past = _Past.recall(trees, data, offsets, settings, rng, [validation, penalty_factors, features_per_group])
     with computing(), progress_bar(settings.n_epochs, settings.verbose) as show, _keep_on_interrupt(trees) as keep:
 
         def go_on(runner: EpochRunner) -> int:
@@ -137,7 +141,7 @@ def train(
                     callback(report)
             return len(reports)
 
-        for loss, lambda0, runner in run_epochs(trees, data, offsets, settings, rng, go_on):
+        for loss, lambda0, runner in run_epochs(trees, data, offsets, settings, rng, penalty_factors, go_on):
             epoch, snapshot = len(reports), keep(runner)
             val_loss = math.nan
             if validation is not None:
@@ -145,7 +149,9 @@ def train(
                 refuse_divergence(loss, small.flat, epoch + 1, settings)
                 val_loss = mean_loss(small, validation._replace(X=validation.X[:, columns]), functions)
             settings.loss.raise_error()
-            reports.append(EpochReport(epoch, loss, lambda0, runner.n_groups, val_loss))
+            alive = runner.groups
+            n_features = len(alive) if features_per_group is None else int(features_per_group[alive].sum())
+            reports.append(EpochReport(epoch, loss, lambda0, n_features, val_loss))
             past.keep(runner, rng, reports)
             show(reports[-1])
             answers = [callback(reports[-1]) for callback in settings.callbacks]
@@ -167,14 +173,14 @@ class _Past:
     @classmethod
     def recall(
         cls, trees: Trees, data: Data, offsets: NDArray[np.intp], settings: TrainingSettings, rng: np.random.Generator,
-        validation: Data | None,
+        others: list[Any],
     ) -> "_Past":  # fmt: skip
         """What is known about this training."""
         memory = settings.memory
         if memory is None:
             return cls()
         same_bits = replace(settings, callbacks=(), verbose=0, n_threads=1, memory=None)
-        key = fingerprint([same_bits, trees.flat, trees.O, offsets, data, validation], rng)
+        key = fingerprint([same_bits, trees.flat, trees.O, offsets, data, *others], rng)
         return cls(memory, key, memory.recall(key))
 
     @property
@@ -185,14 +191,14 @@ class _Past:
     def restore(self, runner: EpochRunner, rng: np.random.Generator) -> None:
         """Bring a runner and the generator to where they were."""
         if self.state is not None:
-            runner.restore(self.state.arrays)
+            runner.from_checkpoint(self.state.arrays)
             rng.bit_generator.state = self.state.numbers["generator"]
 
     def keep(self, runner: EpochRunner, rng: np.random.Generator, reports: list[EpochReport]) -> None:
         """Keep where training is now, if it is time to."""
         if self.memory is not None and self.memory.is_due():
             numbers = {"generator": generator_state(rng), "reports": [_as_json(report) for report in reports]}
-            self.memory.keep(self.key, numbers, runner.state())
+            self.memory.keep(self.key, numbers, runner.to_checkpoint())
 
 
 def _as_json(report: EpochReport) -> list[Any]:
@@ -204,9 +210,14 @@ def _from_json(numbers: list[Any]) -> EpochReport:
 
 
 def run_epochs(
-    trees: Trees, data: Data, offsets: NDArray[np.intp], settings: TrainingSettings, rng: np.random.Generator,
+    trees: Trees,
+    data: Data,
+    offsets: NDArray[np.intp],
+    settings: TrainingSettings,
+    rng: np.random.Generator,
+    penalty_factors: NDArray[np.float64] | None = None,
     go_on: Callable[[EpochRunner], int] = lambda runner: 0,
-) -> Iterator[tuple[float, float, EpochRunner]]:  # fmt: skip
+) -> Iterator[tuple[float, float, EpochRunner]]:
     """Train; after every epoch give its mean loss, the penalty's strength and the epoch runner.
 
     At a fixed support, training is in place; under a penalty, the runner's snapshot has the ensemble. ``go_on`` may bring the
@@ -216,7 +227,7 @@ def run_epochs(
     batch_size = min(settings.batch_size, n_rows)
     steps_per_epoch = math.ceil(n_rows / batch_size)
     functions = settings.functions(trees.flat.dtype)
-    task = Task(trees, data, functions, offsets, batch_size, float(settings.l2), settings.n_threads)
+    task = Task(trees, data, functions, offsets, batch_size, float(settings.l2), settings.n_threads, penalty_factors)
     runner = runner_for(settings.optimizer.steps, task)
     n_done = go_on(runner)
     for epoch, schedule in enumerate(itertools.islice(_schedules(settings, steps_per_epoch), n_done, None), n_done):

@@ -33,14 +33,14 @@ class CsrRunner(ActiveSetRunner):
         )  # fmt: skip
         return float(loss)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def to_checkpoint(self) -> dict[str, NDArray[Any]]:
         """The same, and what Adam remembers."""
-        return {**super().state(), **self._moments()}
+        return {**super().to_checkpoint(), **self._moments()}
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def from_checkpoint(self, kept: Mapping[str, NDArray[Any]]) -> None:
         """Become a runner of the same task that had this state."""
-        super().restore(state)
-        put_back(self._moments(), state)
+        super().from_checkpoint(kept)
+        put_back(self._moments(), kept)
 
     def _moments(self) -> dict[str, NDArray[Any]]:
         return {"first": self.moments.first, "second": self.moments.second, "steps": self.moments.steps}

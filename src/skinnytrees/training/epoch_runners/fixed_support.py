@@ -18,7 +18,7 @@ class FixedSupportRunner:
     def __init__(self, task: Task) -> None:
         self.task, self.trees, self.call = task, task.trees, SameTypes()
         self.in_place = TableInPlace.of(task.data)
-        self.n_groups = len(task.offsets) - 1
+        self.groups = np.arange(len(task.offsets) - 1)
         self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], task.data.X.shape[1])
         self.samples, self.moments = no_samples(task.trees.flat.dtype), no_moments(task.trees)
 
@@ -43,14 +43,14 @@ class FixedSupportRunner:
         kept = np.arange(len(self.trees.W)), self.trees.copy()
         return lambda: kept
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def to_checkpoint(self) -> dict[str, NDArray[Any]]:
         """Weights, and what Adam remembers."""
         moments = self.moments
         return {"weights": self.trees.flat, "first": moments.first, "second": moments.second, "steps": moments.steps}
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def from_checkpoint(self, kept: Mapping[str, NDArray[Any]]) -> None:
         """Become a runner of the same task that had this state."""
-        put_back(FixedSupportRunner.state(self), state)
+        put_back(FixedSupportRunner.to_checkpoint(self), kept)
 
 
 class Movement(NamedTuple):

@@ -18,8 +18,8 @@ class EpochRunner(Protocol):
         """The ensemble."""
 
     @property
-    def n_groups(self) -> int:
-        """Number of groups that have weights."""
+    def groups(self) -> NDArray[np.intp]:
+        """The groups that have weights."""
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows in this order; returns the summed loss."""
@@ -30,10 +30,10 @@ class EpochRunner(Protocol):
     def snapshot(self) -> "Snapshot":
         """What the ensemble is now."""
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def to_checkpoint(self) -> dict[str, NDArray[Any]]:
         """All that the next epochs depend on, besides the task."""
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def from_checkpoint(self, kept: Mapping[str, NDArray[Any]]) -> None:
         """Become a runner of the same task that had this state."""
 
 
@@ -42,7 +42,10 @@ Snapshot = Callable[[], tuple[NDArray[np.intp], Trees]]
 
 
 class Task(NamedTuple):
-    """What is to be trained: design columns ``offsets[g]`` to ``offsets[g + 1]`` are group g."""
+    """What is to be trained: design columns ``offsets[g]`` to ``offsets[g + 1]`` are group g.
+
+    ``penalty_factors`` multiply the penalty's strength for each group; None stands for 1.
+    """
 
     trees: Trees
     data: Data
@@ -51,6 +54,7 @@ class Task(NamedTuple):
     batch_size: int
     l2: float
     n_threads: int = 1
+    penalty_factors: NDArray[np.float64] | None = None
 
 
 class TableInPlace(NamedTuple):

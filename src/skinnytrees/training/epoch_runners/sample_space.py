@@ -15,6 +15,8 @@ from skinnytrees.training.epoch_runners.fixed_support import FixedSupportRunner,
 from skinnytrees.training.epoch_runners.runner import Task, put_back
 
 _GRAM_BANDS = 8
+# The factor by which W has shrunk; Z, A, biases and leaves.
+State = tuple[float, list[NDArray[Any]]]
 
 
 class SampleSpaceRunner(FixedSupportRunner):
@@ -41,15 +43,29 @@ class SampleSpaceRunner(FixedSupportRunner):
         self.samples.A[:] = 0
         self.shrinkage = 1.0
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def to_checkpoint(self) -> dict[str, NDArray[Any]]:
         """Weights that are not up to date, and what it takes to bring them there."""
-        return {**super().state(), "Z": self.samples.Z, "A": self.samples.A, "shrinkage": np.array(self.shrinkage)}
+        return {
+            **super().to_checkpoint(),
+            "Z": self.samples.Z,
+            "A": self.samples.A,
+            "shrinkage": np.array(self.shrinkage),
+        }
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def from_checkpoint(self, kept: Mapping[str, NDArray[Any]]) -> None:
         """Become a runner of the same task that had this state."""
-        super().restore(state)
-        put_back({"Z": self.samples.Z, "A": self.samples.A}, state)
-        self.shrinkage = float(state["shrinkage"])
+        super().from_checkpoint(kept)
+        put_back({"Z": self.samples.Z, "A": self.samples.A}, kept)
+        self.shrinkage = float(kept["shrinkage"])
+
+    def state(self) -> State:
+        """A copy of all that epochs change."""
+        arrays = (self.samples.Z, self.samples.A, self.trees.b, self.trees.O)
+        return self.shrinkage, [array.copy() for array in arrays]
+
+    def restore(self, state: State) -> None:
+        """Undo what epochs have done since."""
+        self.shrinkage, (self.samples.Z[:], self.samples.A[:], self.trees.b[:], self.trees.O[:]) = state
 
 
 def form_weights(W: NDArray[Any], shrinkage: float, X: Any, A: NDArray[Any]) -> NDArray[Any]:
