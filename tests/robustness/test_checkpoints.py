@@ -17,6 +17,11 @@ from skinnytrees.penalties import GroupL0, GroupLasso
 from skinnytrees.training.epoch_runners.active_set import ActiveSetRunner
 from skinnytrees.training.epoch_runners.wide import WideRunner
 
+# Trainings are short here, so that some learn or remove nothing.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning"),
+    pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning"),
+]
 FEW = {"max_epochs": 12, "n_estimators": 4, "random_state": 0}
 
 
@@ -61,7 +66,6 @@ CASES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_a_fit_that_was_killed_goes_on_with_the_same_bits(case, tmp_path):
     parameters, (X, y) = CASES[case]

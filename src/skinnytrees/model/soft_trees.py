@@ -61,20 +61,10 @@ class SoftTrees:
             f"The routing function {self.activation!r} is too hard or too soft for single precision.",
         )
         refuse_unless(
-            self._stays_finite(),
+            _stays_finite(self),
             "The ensemble's weights are not finite, or so large that predictions would not be. Bring the target and the columns "
             "of X to ordinary sizes first.",
         )
-
-    def _stays_finite(self) -> bool:
-        """Whether no row can lead to a number that is not finite."""
-        largest = max(1.0, self.encoder.farthest, np.abs(self.encoder.curves.heights).max(initial=0.0))
-        scores = largest * np.abs(self.trees.W).sum(axis=0, dtype=np.float64) + np.abs(self.trees.b)
-        outputs = np.abs(self.trees.O).sum(axis=1, dtype=np.float64)
-        # Written so that a number that is none is not within the limits.
-        limit = np.finfo(np.float32).max
-        in_range = np.all(scores < limit) and np.all(outputs < limit) and np.isfinite(self.base).all()
-        return bool(in_range) and self.encoder.is_finite
 
     @classmethod
     def from_training(cls, trees: Trees, encoder: Encoder, activation: Activation, target: TargetScale) -> "SoftTrees":
@@ -151,3 +141,14 @@ class SoftTrees:
             value = (left + right) / 2
         by_split = [effect / 2**depth for depth, effect in enumerate(reversed(effects))]
         return np.abs(self.trees.W.astype(np.float64)) @ np.concatenate([*by_split, []])
+
+
+def _stays_finite(model: SoftTrees) -> bool:
+    """Whether no row can lead to a number that is not finite."""
+    largest = max(1.0, model.encoder.farthest, np.abs(model.encoder.curves.heights).max(initial=0.0))
+    scores = largest * np.abs(model.trees.W).sum(axis=0, dtype=np.float64) + np.abs(model.trees.b)
+    outputs = np.abs(model.trees.O).sum(axis=1, dtype=np.float64)
+    # Written so that a number that is none is not within the limits.
+    limit = np.finfo(np.float32).max
+    in_range = np.all(scores < limit) and np.all(outputs < limit) and np.isfinite(model.base).all()
+    return bool(in_range) and model.encoder.is_finite
