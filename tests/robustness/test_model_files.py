@@ -1,6 +1,7 @@
 """Damaged and edited model files: no crash, no wrong prediction, one kind of error, little memory."""
 
 import io
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -101,6 +102,23 @@ def test_a_deeply_nested_document_is_refused(depth, whole):
     members = {"document.json": nested, "sha256": b""}
     with pytest.raises(ModelFileError):
         load(io.BytesIO(rezipped(members)))
+
+
+@pytest.mark.parametrize(
+    ("unit", "n"),
+    [(b'{"":0}', 499_990), (b'"' + b"a" * 160_000 + "\U0001f333".encode() + b'"', 100)],
+    ids=["dicts", "wide text"],
+)
+def test_a_document_just_within_the_limits_takes_less_than_200_mb(unit, n):
+    document = b'{"format":3,"kind":[' + b",".join([unit] * n) + b'],"arrays":[],"learned":{},"parameters":{}}'
+    assert len(document) > 0.9 * archive.MAX_DOCUMENT_BYTES or 2 * n > 0.99 * archive.MAX_VALUES
+    file = io.BytesIO(rezipped({"document.json": document, "sha256": b""}))
+    tracemalloc.start()
+    with pytest.raises(ModelFileError):
+        load(file)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200e6
 
 
 def test_an_edit_of_a_history_changes_no_prediction(whole):

@@ -20,7 +20,7 @@ from skinnytrees.exceptions import refuse_unless
 
 DOCUMENT, _CHECKSUM = "document.json", "sha256"
 # A value of a document takes about a hundred bytes of memory.
-MAX_DOCUMENT_BYTES = 2**25
+MAX_DOCUMENT_BYTES = 2**24
 MAX_VALUES = 10**6
 _MAX_MEMBERS = 10**5
 # Numbers, text, bytes and times as numpy names them, in the byte order of files.
