@@ -194,7 +194,7 @@ def test_scores_beyond_single_precision_are_explained_like_others():
     model = SkinnyTreesRegressor(penalty=None, standardize=False, **FEW).fit(X, X[:, 0])
     model.model_.trees.W[:] *= 200
     X *= 10
-    assert not model.explain(X[:2], X[-5:]).game._by_products
+    assert not model.explain(X[:2], X[-5:]).game.parts.by_products
     for method in ("exact", "sampling"):
         found = model.explain(X[:2], X[-5:], method=method, max_error=0.05)
         expected = brute_force(model.predict, X[:2], X[-5:], range(3))

@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 
+from skinnytrees.estimators.all_or_nothing import become, unfitted
 from skinnytrees.estimators.classifier import SkinnyTreesClassifier
 from skinnytrees.estimators.regressor import SkinnyTreesRegressor
 from skinnytrees.estimators.selection_statistics import false_selection_bound, least_threshold, stability_index
@@ -200,6 +201,11 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
+        fresh = unfitted(self)
+        fresh._fit(X, y, sample_weight)
+        return become(self, fresh)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         refuse_unless(
             self.n_resamples % 2 == 0,
             f"n_resamples={self.n_resamples} is odd, but halves come in pairs. Use {self.n_resamples + 1}.",
@@ -221,7 +227,6 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
                 show()
         self._adopt(np.array(selected))
         self._warn_if_resamples_disagree()
-        return self
 
     def to_frame(self) -> Any:
         """How often each feature was selected, as a pandas frame; the most frequent come first.
@@ -346,7 +351,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
             "chance). Another sample of rows would give another selection. Report the frequencies (to_frame()) instead of one "
             "list, or use more rows; columns that tell the same can be joined by feature_groups.",
             UnstableSelectionWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
     def _mean_shared(self) -> float:

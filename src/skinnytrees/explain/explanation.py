@@ -70,9 +70,6 @@ class Explanation:
         shape = " x ".join(map(str, self.values.shape))
         return f"Explanation({shape} contributions to the {self.output} output; {how})"
 
-    def __len__(self) -> int:
-        return len(self.values)
-
     @property
     def feature_names(self) -> list[str]:
         """Names of the selected features."""
@@ -178,7 +175,7 @@ class Explanation:
             shap = importlib.import_module("shap")
         except ImportError as error:
             raise ImportError("to_shap() needs shap: pip install shap.") from error
-        base = np.broadcast_to(self.base_values, (len(self), *np.shape(self.base_values)))
+        base = np.broadcast_to(self.base_values, (len(self.values), *np.shape(self.base_values)))
         return shap.Explanation(
             self.values.copy(),
             base_values=base.copy(),

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.explain.games import Game
 from skinnytrees.explain.interactions import evenly_spaced
-from skinnytrees.tables.frames import open_table, read_columns
+from skinnytrees.tables.frames import find_panel, open_table, read_columns, read_table
 from skinnytrees.threads import allowed_threads
 
 OUTPUTS = "raw", "probability", "prediction"
@@ -59,11 +59,17 @@ def selected_columns(estimator: Any) -> Columns:
 
 
 def selected_values(estimator: Any, X: Any) -> NDArray[np.float64]:
-    """The selected columns of a table as numbers, categories by their numbers."""
+    """The selected columns of a table as numbers, categories by their numbers; the table may hold these columns alone."""
+    panel = find_panel(X, estimator._names(), estimator.model_.features, estimator.n_features_in_)
+    if panel is not None:
+        vocabulary = estimator._vocabulary
+        some = read_table(
+            estimator, panel, None if vocabulary is None else vocabulary.select(estimator.model_.features)
+        )
+        return _dense(some)
     opened = open_table(estimator, X, estimator._vocabulary, reset=False)
     some = read_columns(estimator, opened, estimator._vocabulary, estimator.model_.features)
-    dense = some.toarray() if sparse.issparse(some) else some
-    return np.ascontiguousarray(dense, dtype=np.float64)
+    return _dense(some)
 
 
 def make_game(estimator: Any, X: Any, background: Any, output: str, n_jobs: int | None) -> Game:
@@ -106,6 +112,10 @@ def _explained(
         "output='probability' is for classifiers. Use output='raw', or 'prediction' for what predict gives.",
     )
     return np.eye(n_raw), estimator._loss().to_prediction if output == "prediction" else _as_it_is
+
+
+def _dense(table: Any) -> NDArray[np.float64]:
+    return np.ascontiguousarray(table.toarray() if sparse.issparse(table) else table, dtype=np.float64)
 
 
 def _as_it_is(scores: NDArray[np.float64]) -> NDArray[np.float64]:

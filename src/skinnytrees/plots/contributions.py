@@ -179,9 +179,9 @@ class WaterfallDisplay:
     ) -> "WaterfallDisplay":
         """Draw one row of an explanation; of several outputs, ``output`` names one, else the row's largest is drawn."""
         refuse_unless(
-            -len(explanation) <= row < len(explanation),
-            f"row={row} was asked for, but {len(explanation)} rows were explained. Use a number from 0 to "
-            f"{len(explanation) - 1}.",
+            -len(explanation.values) <= row < len(explanation.values),
+            f"row={row} was asked for, but {len(explanation.values)} rows were explained. Use a number from 0 to "
+            f"{len(explanation.values) - 1}.",
         )
         if output is None and explanation.values.ndim == 3:
             output = explanation.output_names[int(explanation.scores[row].argmax())]
