@@ -125,10 +125,10 @@ def test_sparse_tables_are_refused_where_a_system_cannot_take_them():
 @pytest.mark.parametrize("name", [name for name in SYSTEMS if SYSTEMS[name].needs])
 def test_absent_package_gives_an_error_that_names_the_extra(name, monkeypatch):
     model = new(name, budget=2)
-    package = SYSTEMS[name].needs[0]
+    package, extra = SYSTEMS[name].needs[0], SYSTEMS[name].extra
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
-        ImportError, match=rf"needs {package}, which is not installed: pip install 'skinnytrees\[baselines\]'"
+        ImportError, match=rf"needs {package}, which is not installed: pip install 'skinnytrees\[{extra}\]'"
     ):
         model.fit(*small_table("classifier"))
 
