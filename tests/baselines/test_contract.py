@@ -11,6 +11,16 @@ from skinnytrees.baselines import SYSTEMS, ForestImportanceClassifier, L1PathCla
 from tests.baselines.helpers import BOTH, CLASSIFIERS, fitted, new, output, small_table
 
 
+# What a system needs to tell three classes apart, where the quick settings stop too early.
+_SOFT_TREES = {"max_epochs": 60, "batch_size": 16}
+ENOUGH = {
+    "dense_soft_trees": _SOFT_TREES,
+    "group_lasso_tree": _SOFT_TREES,
+    "skinny_tree": _SOFT_TREES,
+    "lassonet": {"max_epochs": (300, 20), "lambdas": (50.0, 100.0, 200.0, 400.0)},
+}
+
+
 @pytest.fixture(scope="module")
 def frame():
     rng = np.random.default_rng(0)
@@ -72,8 +82,7 @@ def test_weights_are_honoured_or_refused(name, kind):
 def test_several_classes_are_predicted_or_refused(name):
     X, _ = small_table("classifier")
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 2], [-0.4, 0.4])]
-    soft = name in ("dense_soft_trees", "group_lasso_tree", "skinny_tree")
-    model = new(name, budget=3, **({"max_epochs": 60, "batch_size": 16} if soft else {}))
+    model = new(name, budget=3, **ENOUGH.get(name, {}))
     if SYSTEMS[name].binary_only:
         with pytest.raises(ValueError, match="Only binary classification is supported"):
             model.fit(X, y)
