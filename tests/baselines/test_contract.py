@@ -10,7 +10,6 @@ from scipy import sparse
 from skinnytrees.baselines import SYSTEMS, ForestImportanceClassifier, L1PathClassifier, available_systems
 from tests.baselines.helpers import BOTH, CLASSIFIERS, fitted, new, output, small_table
 
-
 # What a system needs to tell three classes apart, where the quick settings stop too early.
 _SOFT_TREES = {"max_epochs": 60, "batch_size": 16}
 ENOUGH = {
