@@ -15,7 +15,7 @@ from skinnytrees.evaluation.folds import run_fold, scorers_for
 from skinnytrees.evaluation.results import Evaluation
 from skinnytrees.evaluation.results_file import ResultsFile, fingerprint
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.training.progress import progress_bar
+from skinnytrees.training.progress import count_progress
 
 
 def evaluate(
@@ -87,11 +87,11 @@ def evaluate(
     belongs_to = fingerprint(repr(model.get_params()), X, target, labels, weight, sorted(scorers), [list(s) for s in splits])
     results = ResultsFile(results_file, belongs_to)
     missing = [i for i in range(len(splits)) if str(i) not in results.found]
-    with progress_bar(len(splits), verbose) as show:
+    with count_progress(len(missing), verbose, "fold") as show:
         tasks = [delayed(_numbered)(i, model, X, target, splits[i], scorers, labels, weight) for i in missing]
         for fold, result in _in_parallel(tasks, n_jobs):
             results.add(str(fold), result)
-            show(None)
+            show()
     folds = [results.found[str(i)] for i in range(len(splits))]
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else [f"x{k}" for k in range(X.shape[1])]
     classes = np.unique(target) if is_classifier(model) else None
