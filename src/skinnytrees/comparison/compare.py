@@ -159,7 +159,9 @@ def _budgets(budgets: Sequence[float], n_features: int) -> list[int]:
     """Numbers of features, each once, from the smallest to the largest."""
     refuse_unless(len(budgets) > 0, "budgets is empty. Give at least one, such as 5 or 0.25.")
     for budget in budgets:
-        refuse_unless(budget > 0, f"budgets holds {budget!r}, but budgets must be positive. Use numbers such as 5 or 0.25.")
+        refuse_unless(
+            budget > 0, f"budgets holds {budget!r}, but budgets must be positive. Use numbers such as 5 or 0.25."
+        )
     numbers = [int(b) if isinstance(b, int | np.integer) else max(1, int(b * n_features + 1e-9)) for b in budgets]
     return sorted({min(number, n_features) for number in numbers})
 

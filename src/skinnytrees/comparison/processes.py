@@ -45,7 +45,9 @@ class _Running:
             code = self.process.exitcode
             self._end()
             killed = code is not None and code < 0
-            return {"error": f"ended by signal {-code} (out of memory?)" if killed and code else f"ended with code {code}"}
+            return {
+                "error": f"ended by signal {-code} (out of memory?)" if killed and code else f"ended with code {code}"
+            }
         return None
 
     def _end(self) -> None:
@@ -68,7 +70,10 @@ def run_tasks(
             while waiting and len(running) < n_jobs:
                 running.append(_Running(context, waiting.pop(), data_file, memory_limit))
             left = min(max(0.0, time_limit - one.seconds) for one in running)
-            wait([one.answer for one in running] + [one.process.sentinel for one in running], timeout=min(left, 60.0) + 0.05)
+            wait(
+                [one.answer for one in running] + [one.process.sentinel for one in running],
+                timeout=min(left, 60.0) + 0.05,
+            )
             for one in list(running):
                 result = one.result(time_limit)
                 if result is not None:

@@ -65,7 +65,9 @@ def run_task(task: Task, X: Any, y: NDArray[Any]) -> dict[str, Any]:
             "n_features": len(support),
             "support": support.tolist(),
             "score": float(scorer(fitted, X_test, y_test)),
-            "score_common": float(scorer(common.fit(columns[0], y_train), columns[1], y_test)) if len(support) else None,
+            "score_common": float(scorer(common.fit(columns[0], y_train), columns[1], y_test))
+            if len(support)
+            else None,
             "log_loss": _log_loss(fitted, X_test, y_test),
             "seconds": seconds,
         }
@@ -74,7 +76,8 @@ def run_task(task: Task, X: Any, y: NDArray[Any]) -> dict[str, Any]:
 def _common_model(task: Task, classifies: bool) -> Any:
     """The model that is fitted on every system's columns, with the preparation that all systems share."""
     refuse_unless(
-        task.common_model in COMMON_MODELS, f"common_model={task.common_model!r} is not known. Use one of {COMMON_MODELS}."
+        task.common_model in COMMON_MODELS,
+        f"common_model={task.common_model!r} is not known. Use one of {COMMON_MODELS}.",
     )
     if task.common_model == "linear":
         return L1PathClassifier(random_state=0) if classifies else L1PathRegressor(random_state=0)

@@ -84,7 +84,9 @@ def evaluate(
     )
     scorers = scorers_for(model, scoring, target)
     splits = _splits(model, X, target, cv, labels)
-    belongs_to = fingerprint(repr(model.get_params()), X, target, labels, weight, sorted(scorers), [list(s) for s in splits])
+    belongs_to = fingerprint(
+        repr(model.get_params()), X, target, labels, weight, sorted(scorers), [list(s) for s in splits]
+    )
     results = ResultsFile(results_file, belongs_to)
     missing = [i for i in range(len(splits)) if str(i) not in results.found]
     with count_progress(len(missing), verbose, "fold") as show:

@@ -197,7 +197,9 @@ class Evaluation:
         return text + f"They agree {word} (stability index {interval}; 1 is full agreement, 0 is chance)."
 
     def __repr__(self) -> str:
-        scores = ", ".join(f"{name} {score.mean:.3f} [{score.low:.3f}, {score.high:.3f}]" for name, score in self.scores.items())
+        scores = ", ".join(
+            f"{name} {score.mean:.3f} [{score.low:.3f}, {score.high:.3f}]" for name, score in self.scores.items()
+        )
         return f"<Evaluation of {self.n_folds} folds: {scores}>"
 
     def plot(self) -> Any:
