@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
-from tests_comparison_faulty import FirstColumns, IsKilled, Raises, SleepsForEver, TakesAllMemory
+from comparison.faulty import FirstColumns, IsKilled, Raises, SleepsForEver, TakesAllMemory
 
 from skinnytrees.comparison import compare
 from skinnytrees.comparison.results import COLUMNS, Comparison
