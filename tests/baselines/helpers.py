@@ -29,6 +29,18 @@ QUICK = {
     "permutation": {"n_estimators": 10, "n_repeats": 2},
     "boruta": {"n_estimators": 10, "n_search_trees": 10, "max_iter": 4},
     "relieff": {"n_estimators": 10, "n_neighbors": 10},
+    "lassonet": {"hidden": (8,), "lambdas": (50.0, 300.0, 500.0, 2000.0), "max_epochs": (40, 5), "refit_epochs": 60},
+    "algnet": {"hidden": (8,), "max_epochs": 60, "path_epochs": 5, "n_xi": 5, "lambdas": (0.01,), "refit_epochs": 60},
+    "dfs": {"hidden": (8,), "n_repeats": 10, "n_steps": 2, "max_rounds": 2, "second_step_epochs": 30},
+    "stg": {
+        "hidden": (8,),
+        "lambdas": (0.3, 3.0),
+        "max_epochs": 80,
+        "path_epochs": 20,
+        "learning_rate": 0.02,
+        "refit_epochs": 8,
+    },
+    "deep_lasso": {"hidden": (8,), "max_epochs": 80, "learning_rate": 0.01, "refit_epochs": 60},
 }
 # Of these, a permutation of the columns permutes the support exactly. The others draw random numbers per column.
 DETERMINISTIC = {"xgboost", "lightgbm", "shap", "l1_path", "abess", "mrmr", "relieff"}

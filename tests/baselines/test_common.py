@@ -27,6 +27,11 @@ ENOUGH = {
     "boruta": {"n_estimators": 10, "n_search_trees": 30, "max_iter": 8},
     "controlburn": {"n_estimators": 10, "n_alphas": 50, "max_depth": 5, "max_trees": 20},
     "l1_path": {"n_penalties": 30},
+    "lassonet": {"hidden": (10,), "lambdas": tuple(np.geomspace(100, 1500, 15)), "max_epochs": (100, 10)},
+    "algnet": {"max_epochs": 200, "path_epochs": 20, "n_xi": 10},
+    "dfs": {"n_repeats": 40, "n_steps": 2, "max_rounds": 4},
+    "stg": {"max_epochs": 50},
+    "deep_lasso": {"max_epochs": 50},
 }
 
 

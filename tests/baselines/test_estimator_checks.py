@@ -29,6 +29,8 @@ _NOT_EQUIVALENT = {
     **dict.fromkeys(
         ["BestSubset", "ControlBurn", "GroupLasso", "SkinnyTree", "L1Path", "Permutation", "TAO"], _HELD_OUT
     ),
+    **dict.fromkeys(["AlgNet", "DeepLasso", "STG"], _HELD_OUT),
+    "DFS": "single precision: sums over repeated rows round otherwise, and later updates magnify that",
     "CatBoost": "CatBoost draws random numbers per row",
 }
 
@@ -54,13 +56,15 @@ def test_scikit_learn_check(estimator, check):
     check(estimator)
 
 
+_OTHERS = [name for name in SYSTEMS if name not in EACH_TIME]
+_ALL_CHECKS = os.environ.get("SKINNYTREES_ALL_CHECKS") == "1"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
-    os.environ.get("SKINNYTREES_ALL_CHECKS") != "1",
-    reason="scikit-learn's checks of the other systems take minutes: set SKINNYTREES_ALL_CHECKS=1",
+    not _ALL_CHECKS, reason="scikit-learn's checks of the other systems take minutes: set SKINNYTREES_ALL_CHECKS=1"
 )
-@parametrize_with_checks(
-    _estimators([name for name in SYSTEMS if name not in EACH_TIME]), expected_failed_checks=expected_failures
-)
+# Without the variable, the checks of one system stand for all that are skipped: collecting thousands takes seconds.
+@parametrize_with_checks(_estimators(_OTHERS if _ALL_CHECKS else _OTHERS[:1]), expected_failed_checks=expected_failures)
 def test_scikit_learn_check_of_the_other_systems(estimator, check):
     check(estimator)

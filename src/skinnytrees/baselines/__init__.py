@@ -3,9 +3,12 @@
 Each is a scikit-learn estimator with ``feature_budget``; ``SYSTEMS`` has all of them by name.
 """
 
+from skinnytrees.baselines.algnet import AlgNetClassifier, AlgNetRegressor
 from skinnytrees.baselines.best_subset import BestSubsetClassifier, BestSubsetRegressor
 from skinnytrees.baselines.boruta import BorutaClassifier, BorutaRegressor
 from skinnytrees.baselines.controlburn import ControlBurnClassifier, ControlBurnRegressor
+from skinnytrees.baselines.deep_lasso import DeepLassoClassifier, DeepLassoRegressor
+from skinnytrees.baselines.dfs import DFSClassifier, DFSRegressor
 from skinnytrees.baselines.importance import (
     CatBoostImportanceClassifier,
     CatBoostImportanceRegressor,
@@ -19,8 +22,10 @@ from skinnytrees.baselines.importance import (
     XGBoostImportanceRegressor,
 )
 from skinnytrees.baselines.l1_path import L1PathClassifier, L1PathRegressor
+from skinnytrees.baselines.lassonet import LassoNetClassifier, LassoNetRegressor
 from skinnytrees.baselines.mrmr import MRMRClassifier, MRMRRegressor
 from skinnytrees.baselines.mutual_information import MutualInformationClassifier, MutualInformationRegressor
+from skinnytrees.baselines.network_systems import NETWORK_SYSTEMS
 from skinnytrees.baselines.permutation import PermutationClassifier, PermutationRegressor
 from skinnytrees.baselines.registry import System, choose
 from skinnytrees.baselines.relieff import ReliefFClassifier, ReliefFRegressor
@@ -34,6 +39,7 @@ from skinnytrees.baselines.soft_trees import (
     SkinnyTreeClassifier,
     SkinnyTreeRegressor,
 )
+from skinnytrees.baselines.stg import STGClassifier, STGRegressor
 from skinnytrees.baselines.tao import TAOClassifier
 
 SYSTEMS: dict[str, System] = {
@@ -144,6 +150,7 @@ SYSTEMS: dict[str, System] = {
             "minutes",
             "Features that differ between near rows of different classes",
         ),
+        *NETWORK_SYSTEMS,
     )
 }
 
@@ -176,6 +183,8 @@ def available_systems(task: str | None = None, n_classes: int | None = None) -> 
 
 __all__ = [
     "SYSTEMS",
+    "AlgNetClassifier",
+    "AlgNetRegressor",
     "BestSubsetClassifier",
     "BestSubsetRegressor",
     "BorutaClassifier",
@@ -184,6 +193,10 @@ __all__ = [
     "CatBoostImportanceRegressor",
     "ControlBurnClassifier",
     "ControlBurnRegressor",
+    "DFSClassifier",
+    "DFSRegressor",
+    "DeepLassoClassifier",
+    "DeepLassoRegressor",
     "DenseSoftTreesClassifier",
     "DenseSoftTreesRegressor",
     "ExtraTreesImportanceClassifier",
@@ -194,6 +207,8 @@ __all__ = [
     "GroupLassoTreeRegressor",
     "L1PathClassifier",
     "L1PathRegressor",
+    "LassoNetClassifier",
+    "LassoNetRegressor",
     "LightGBMImportanceClassifier",
     "LightGBMImportanceRegressor",
     "MRMRClassifier",
@@ -206,6 +221,8 @@ __all__ = [
     "RFERegressor",
     "ReliefFClassifier",
     "ReliefFRegressor",
+    "STGClassifier",
+    "STGRegressor",
     "ShapRankingClassifier",
     "ShapRankingRegressor",
     "SkinnyTreeClassifier",

@@ -29,7 +29,7 @@ def fit_l1_logistic(
     >>> from skinnytrees.baselines.l1_logistic import fit_l1_logistic
     >>> X = np.array([[-1.0, 0.1], [1.0, -0.1], [-2.0, 0.0], [2.0, 0.0]])
     >>> fit_l1_logistic(X, np.array([0, 1, 0, 1]), np.ones(4), C=1.0, seed=0).coef_.round(1).tolist()
-    [[0.9, 0.0]]
+    [[1.0, 0.0]]
     """
     model = LogisticRegression(
         solver="liblinear",

@@ -13,6 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from skinnytrees.estimators.exporting import ExportMixin
 from skinnytrees.estimators.parameters import (
     CONSTRAINTS,
     chosen_activation,
@@ -49,7 +50,7 @@ Folds = Sequence[tuple[Rows, Rows]]
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-class SkinnyTrees(SelectorMixin, BaseEstimator):
+class SkinnyTrees(ExportMixin, SelectorMixin, BaseEstimator):
     """What classifier and regressor share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS

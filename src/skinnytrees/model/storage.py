@@ -51,7 +51,7 @@ def write(file: File, kind: str, state: dict[str, Any]) -> None:
     described = {name: _describe(value, name.strip("_"), arrays) for name, value in state.items()}
     text = json.dumps({"format": FORMAT, "kind": kind, "state": described})
     arrays[_DESCRIPTION] = np.array(text)
-    with _open_to_replace(file) as stream:
+    with open_to_replace(file) as stream:
         np.savez(stream, **arrays)
 
 
@@ -84,7 +84,7 @@ def _open_to_read(file: File) -> contextlib.AbstractContextManager[IO[bytes]]:
 
 
 @contextlib.contextmanager
-def _open_to_replace(file: File) -> Iterator[IO[bytes]]:
+def open_to_replace(file: File) -> Iterator[IO[bytes]]:
     """A stream whose content takes the file's place when all of it is written."""
     if not isinstance(file, str | os.PathLike):
         yield file
