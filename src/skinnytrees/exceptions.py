@@ -12,6 +12,22 @@ class DivergenceError(ValueError):
     """
 
 
+class ModelFileError(ValueError):
+    """A file does not hold a model that this version can read.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from skinnytrees import load
+    >>> from skinnytrees.exceptions import ModelFileError
+    >>> try:
+    ...     load(BytesIO(b"age,weight"))
+    ... except ModelFileError as error:
+    ...     print(str(error).split(": ")[1][:22])
+    it looks like text. lo
+    """
+
+
 def refuse_unless(condition: bool, message: str) -> None:
     """Raise a ValueError with ``message`` unless the condition holds."""
     if not condition:

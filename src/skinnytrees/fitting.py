@@ -30,6 +30,7 @@ from skinnytrees.tables.groups import Groups
 from skinnytrees.tables.rows import Rows
 from skinnytrees.threads import side_by_side
 from skinnytrees.training.loop import Callback, EpochReport, TrainingSettings, computing, train
+from skinnytrees.training.memory import Memory
 
 
 class Prepared(NamedTuple):
@@ -57,6 +58,7 @@ class Problem:
     target: TargetScale
     n_threads: int = 1
     views: Views = field(default_factory=Views.linear_only)
+    memory: Memory | None = None
 
     def prepare(self, rows: Rows, groups: NDArray[np.intp] | None = None) -> Prepared:
         """Learn the encoding from these rows, for all groups or some."""
@@ -72,7 +74,7 @@ class Problem:
     @property
     def trainer(self) -> Trainer:
         """Training at a fixed support."""
-        return Trainer(self.loss, self.activation, self.n_outputs, self.n_threads)
+        return Trainer(self.loss, self.activation, self.n_outputs, self.n_threads, self.memory)
 
     def judge(self, scorer: Scorer | None) -> Judge:
         """What compares ensembles."""
@@ -138,7 +140,7 @@ def fit_penalised(
     prepared = problem.prepare(training)
     data, validation = prepared.data, None if held_out is None else prepared.also(held_out)
     trees = start_trees(data.X.shape[1], n_trees, depth, problem.n_outputs, rng)
-    settings = replace(settings, n_threads=problem.n_threads)
+    settings = replace(settings, n_threads=problem.n_threads, memory=problem.memory)
     reports = train(
         trees, data, prepared.encoder.offsets, settings, rng, validation, penalty_factors, problem.groups.n_features
     )

@@ -428,6 +428,7 @@ class _PythonFunction(types.WrapperAddressProtocol):
         return self._signature
 
 
+# The losses that the regressor and model files know by name. A new loss is registered here, and nowhere else.
 REGRESSION_LOSSES: dict[str, type[CompiledLoss]] = {
     kind.name: kind for kind in (SquaredError, Huber, Quantile, Poisson)
 }

@@ -28,17 +28,16 @@ def default_blends(n_rows, n_columns, **users_choices):
 def test_users_choices_reach_the_final_ensemble():
     X, y = random_problem(0, 4, n_rows=60)
     model = SkinnyTreesRegressor(n_estimators=7, max_depth=3, max_epochs=2, random_state=0).fit(X, y)
-    n_trees = model.model_.trees.n_trees
-    final = DEFAULT_RULES.final
-    light, strong, plain = (one.n_copies for one in (final.large_on_few_rows, final.small, final.averaged))
-    assert n_trees in (7 * light, 7 * strong, 7 * (light + strong), 7 * plain), "each copy has seven trees"
-    assert model.model_.trees.W.shape[1] == 7 * n_trees, "seven splits at depth three"
+    assert model.model_.trees.n_trees == 7, "in all copies together"
+    assert model.model_.trees.W.shape[1] == 7 * 7, "seven splits at depth three"
     choices = {"n_trees": 7, "depth": 3, "learning_rate": 0.5, "n_epochs": 2, "batch_size": 9, "l2": 0.7}
     on_few_rows, on_many_rows = default_blends(100, 4, **choices), default_blends(5000, 4, **choices)
     assert len(on_many_rows) == 1, "with rate and ridge chosen, there is one large ensemble"
     for recipe in itertools.chain(*on_few_rows, *on_many_rows):
-        chosen = (recipe.n_trees, recipe.depth, recipe.learning_rate, recipe.n_epochs, recipe.batch_size, recipe.l2)
-        assert chosen == (7, 3, 0.5, 2, 9, 0.7)
+        chosen = (recipe.depth, recipe.learning_rate, recipe.n_epochs, recipe.batch_size, recipe.l2)
+        assert chosen == (3, 0.5, 2, 9, 0.7)
+    for blend in (*on_few_rows, *on_many_rows):
+        assert sum(recipe.n_trees * recipe.n_copies for recipe in blend) == 7
 
 
 def test_large_ensembles_are_more_regularised_where_there_are_more_columns():

@@ -16,7 +16,6 @@ from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, load
 from skinnytrees.activations import Sigmoid
 from skinnytrees.fitting import Problem
 from skinnytrees.kernels.state import start_trees
-from skinnytrees.model import storage
 from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.path.rules import DEFAULT_RULES, Style
 from skinnytrees.penalties import GroupL0
@@ -345,9 +344,8 @@ def test_row_is_predicted_alone_as_among_others():
 def test_narrowed_model_reads_its_features_at_their_new_places():
     X = table_of_all_kinds()
     model = random_model(X)
-    small = replace(model, encoder=model.encoder.select(np.array([1, 5])))
     keep = np.flatnonzero(np.isin(model.encoder.feature, [1, 5]))
-    small = replace(small, trees=model.trees.select(keep))
+    small = replace(model, encoder=model.encoder.select(np.array([1, 5])), trees=model.trees.select(keep))
     np.testing.assert_array_equal(small.narrowed.raw(X[:, [1, 5]]), small.raw(X))
 
 
@@ -402,24 +400,3 @@ def test_skewed_column_is_learned_better_with_all_views():
         model = seen_through(views)(1, validation_fraction=0.2, random_state=0).fit(X[:400], y[:400])
         scores.append(model.score(X[400:], y[400:]))
     assert scores[1] > max(0.95, scores[0])
-
-
-def test_file_of_the_first_format_has_no_curves_and_is_read(monkeypatch):
-    X = table_of_all_kinds()
-    model = SkinnyTreesRegressor(penalty=None, max_epochs=2, random_state=0).fit(X[:, :4], X[:, 0])
-    assert not model.model_.encoder.curves.exists.any()
-    describe = storage._describe
-
-    def describe_as_before(value, name, arrays):
-        described = describe(value, name, arrays)
-        if isinstance(value, Encoder):
-            del described["fields"]["curves"]
-        return described
-
-    monkeypatch.setattr(storage, "_describe", describe_as_before)
-    monkeypatch.setattr(storage, "FORMAT", 1)
-    file = io.BytesIO()
-    model.save(file)
-    monkeypatch.undo()
-    file.seek(0)
-    np.testing.assert_array_equal(load(file).predict(X[:, :4]), model.predict(X[:, :4]))

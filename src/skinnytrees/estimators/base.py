@@ -23,6 +23,7 @@ from skinnytrees.estimators.parameters import (
     refuse_unused,
     warn_of_selection,
 )
+from skinnytrees.estimators.saving import to_saved
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.fitting import PathSettings, Problem, Splits, fit_path, fit_penalised
 from skinnytrees.losses import Loss, TargetScale
@@ -44,6 +45,7 @@ from skinnytrees.tables.groups import Groups, find_columns, penalty_factors
 from skinnytrees.tables.rows import Rows, check_folds, check_groups, fold_rows, merge_rows, split_rows
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training.loop import EpochReport
+from skinnytrees.training.memory import Memory
 from skinnytrees.training.progress import path_progress
 
 Folds = Sequence[tuple[Rows, Rows]]
@@ -67,8 +69,9 @@ class SkinnyTrees(ExportMixin, SelectorMixin, BaseEstimator):
     # --- what fit does -----------------------------------------------------------------------------------------------
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, X_val: Any, y_val: Any, sample_weight_val: Any
-    ) -> None:
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, X_val: Any, y_val: Any, sample_weight_val: Any,
+        memory: Memory | None = None,
+    ) -> None:  # fmt: skip
         refuse_unused(self)
         given = self._read_rows(X, y, sample_weight, reset=True)
         row_groups = read_groups(groups, len(given.Y))
@@ -84,22 +87,21 @@ class SkinnyTrees(ExportMixin, SelectorMixin, BaseEstimator):
         else:
             refuse_unless(X_val is not None and y_val is not None, "Give X_val and y_val both, or neither.")
             held_out = self._read_rows(X_val, y_val, sample_weight_val, reset=False)
-        self.__dict__.pop("path_", None)  # of an earlier fit
         if isinstance(self.penalty, str):
-            self._fit_path(self._split(given, rows, held_out, rng), rng)
+            self._fit_path(self._split(given, rows, held_out, rng), rng, memory)
         else:
             training, held_out = self._hold_out(rows, rng) if held_out is None else (rows, held_out)
-            problem = self._problem(training, self._column_groups())
+            problem = self._problem(training, self._column_groups(), memory)
             settings = penalised_training(self, problem.loss, problem.activation)
             factors = penalty_factors(problem.groups, self.feature_costs)
             self._adopt(*fit_penalised(problem, training, held_out, settings, *penalised_size(self), factors, rng))
             warn_of_selection(self, problem.groups)
 
-    def _fit_path(self, splits: Splits, rng: np.random.Generator) -> None:
+    def _fit_path(self, splits: Splits, rng: np.random.Generator, memory: Memory | None) -> None:
         groups = self._column_groups()
         budget = groups.total_price(self.feature_budget, self.n_features_in_, self.feature_costs)
         useful = groups.worth_trying(budget, varying_features(splits.training.X))
-        problem = self._problem(splits.training, useful)
+        problem = self._problem(splits.training, useful, memory)
         with path_progress(self.verbose) as show:
             settings = PathSettings(
                 budget=budget,
@@ -194,7 +196,7 @@ class SkinnyTrees(ExportMixin, SelectorMixin, BaseEstimator):
             self.feature_groups, self.feature_costs, self.always_select, self.n_features_in_, self._names()
         )
 
-    def _problem(self, training: Rows, groups: Groups) -> Problem:
+    def _problem(self, training: Rows, groups: Groups, memory: Memory | None) -> Problem:
         loss = self._loss()
         words = set() if self._vocabulary is None else set(self._vocabulary.words)
         return Problem(
@@ -206,6 +208,7 @@ class SkinnyTrees(ExportMixin, SelectorMixin, BaseEstimator):
             standardize=self.standardize,
             target=self._target_scale(training, loss),
             n_threads=allowed_threads(self.n_jobs),
+            memory=memory,
         )
 
     def _adopt(self, model: SoftTrees, reports: list[EpochReport]) -> None:
@@ -316,27 +319,24 @@ class SkinnyTrees(ExportMixin, SelectorMixin, BaseEstimator):
         small._adopt_model(self.model_.narrowed)
         return small
 
-    def save(self, file: storage.File) -> None:
+    def save(self, file: storage.File, path: bool = True) -> None:
         """Write the fitted estimator to a file that ``skinnytrees.load`` reads; there is no pickle inside.
 
         Parameters
         ----------
         file : str, path or binary file
             Where to; a file that is there already is replaced once the new one is whole.
+        path : bool, default=True
+            Whether to keep the path. Without it the file is smaller by the models of all other sizes, and ``at()`` and
+            ``path_`` are gone.
 
         Notes
         -----
-        Everything is kept, the path included, but for ``callbacks``, a callable given as ``scoring`` and a random generator
-        given as ``random_state``: they come back as None. An object that is not of this library, such as a loss of your own,
-        is refused.
+        Everything is kept but for ``callbacks``, a callable given as ``scoring`` and a random generator given as
+        ``random_state``: they come back as None. An object that is not of this library, such as a loss of your own, is refused.
         """
         check_is_fitted(self)
-        state = {name: value for name, value in vars(self).items() if name != "callbacks"}
-        if callable(self.scoring):
-            state["scoring"] = None
-        if not isinstance(self.random_state, Integral | None):
-            state["random_state"] = None
-        storage.write(file, type(self).__name__, state)
+        storage.write(file, to_saved(self, path))
 
     def _raw(self, X: Any) -> NDArray[np.float64]:
         """The ensemble's outputs; of X, which may also hold the selected columns alone, only these are read."""

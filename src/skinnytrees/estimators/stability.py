@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 
+from skinnytrees.estimators.all_or_nothing import become, unfitted
 from skinnytrees.estimators.classifier import SkinnyTreesClassifier
 from skinnytrees.estimators.regressor import SkinnyTreesRegressor
 from skinnytrees.exceptions import refuse_unless
@@ -189,6 +190,11 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
+        fresh = unfitted(self)
+        fresh._fit(X, y, sample_weight)
+        return become(self, fresh)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         refuse_unless(
             self.n_resamples % 2 == 0,
             f"n_resamples={self.n_resamples} is odd, but halves come in pairs. Use {self.n_resamples + 1}.",
@@ -204,7 +210,6 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
             delayed(_select)(estimator, X, y, weight, rows, seed) for rows, seed in zip(resamples, seeds, strict=True)
         )
         self._adopt(np.array(selected))
-        return self
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how often features were selected, the most frequent ones first and at most 30, with the threshold.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skinnytrees.exceptions import refuse_unless
 from skinnytrees.model.soft_trees import SoftTrees
 
 _COLUMNS = ("n_features", "val_score", "val_score_se", "train_loss", "cost")
@@ -49,6 +50,26 @@ class FeaturePath:
     models: list[SoftTrees]
     chosen: int
     final: SoftTrees
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit together."""
+        n_sizes = len(self.models)
+        columns = [getattr(self, name) for name in _COLUMNS]
+        refuse_unless(
+            n_sizes > 0 and len(self.supports) == n_sizes and all(column.shape == (n_sizes,) for column in columns),
+            f"A path of {n_sizes} models and {len(self.supports)} supports has columns of the lengths {[*map(len, columns)]}.",
+        )
+        numbers = all(column.dtype == np.float64 for column in columns[1:]) and columns[0].dtype == np.intp
+        in_range = isinstance(self.chosen, int) and 0 <= self.chosen < n_sizes
+        refuse_unless(numbers and in_range, f"chosen={self.chosen!r} is none of the {n_sizes} sizes of a path.")
+        for n_features, support, model in zip(self.n_features, self.supports, self.models, strict=True):
+            is_sorted = support.ndim == 1 and support.dtype == np.intp and bool(np.all(support[1:] > support[:-1]))
+            refuse_unless(
+                is_sorted and len(support) == n_features and bool(np.isin(model.features, support).all()),
+                f"A size of a path has {n_features} features, but another support or a model that reads others.",
+            )
+        outputs = {len(model.base) for model in (*self.models, self.final)}
+        refuse_unless(len(outputs) == 1, f"The models of a path have different numbers of outputs: {sorted(outputs)}.")
 
     def __len__(self) -> int:
         return len(self.n_features)

@@ -17,6 +17,7 @@ from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.path.rules import Blend, Recipe
 from skinnytrees.threads import side_by_side
 from skinnytrees.training.loop import TrainingSettings, evaluate, refuse_divergence, run_epochs
+from skinnytrees.training.memory import Memory, fingerprint, generator_state
 
 # The loss of an ensemble that overflows; its square is still a number.
 _HOPELESS = 1e100
@@ -30,6 +31,7 @@ class Trainer:
     activation: Activation
     n_outputs: int
     n_threads: int = 1
+    memory: Memory | None = None
 
     @property
     def functions(self) -> Functions:
@@ -39,8 +41,22 @@ class Trainer:
     def train(self, trees: Trees, data: Data, recipe: Recipe, rng: np.random.Generator) -> float:
         """Train in place at a fixed support and return the last epoch's mean loss.
 
-        A rate that makes the loss overflow is cut until it does not: the path has to arrive on any data.
+        What an earlier process has trained from the same start on the same data is taken from the memory.
         """
+        if self.memory is None:
+            return self._train(trees, data, recipe, rng)
+        key = fingerprint([self.loss, self.activation, recipe, trees.flat, trees.O, data], rng)
+        known = self.memory.recall(key)
+        if known is not None:
+            trees.flat[:] = known.arrays["weights"]
+            rng.bit_generator.state = known.numbers["generator"]
+            return float(known.numbers["loss"])
+        loss = self._train(trees, data, recipe, rng)
+        self.memory.keep(key, {"generator": generator_state(rng), "loss": loss}, {"weights": trees.flat})
+        return loss
+
+    def _train(self, trees: Trees, data: Data, recipe: Recipe, rng: np.random.Generator) -> float:
+        """A rate that makes the loss overflow is cut until it does not: the path has to arrive on any data."""
         start = trees.flat.copy()
         rate = recipe.learning_rate
         while True:

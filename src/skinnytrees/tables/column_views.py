@@ -101,6 +101,24 @@ class Curves:
     heights: NDArray[np.float64]
     offsets: NDArray[np.intp]
 
+    def __post_init__(self) -> None:
+        """Refuse what is no set of curves."""
+        offsets, knots, heights = self.offsets, self.knots, self.heights
+        refuse_unless(
+            is_offsets(offsets, len(knots)) and knots.shape == heights.shape == (len(knots),),
+            f"Curves of the shapes {knots.shape}, {heights.shape} and {offsets.shape} do not fit together.",
+        )
+        is_number = (
+            knots.dtype == heights.dtype == np.float64 and np.isfinite(knots).all() and np.isfinite(heights).all()
+        )
+        within = np.ones(max(0, len(knots) - 1), dtype=bool)
+        ends = offsets[(offsets > 0) & (offsets < len(knots))]
+        within[ends - 1] = False
+        rises = np.all(np.diff(knots)[within] > 0) and np.all(np.diff(heights)[within] >= 0)
+        refuse_unless(
+            bool(is_number and rises), "The knots of a curve must be finite and increase, and heights not fall."
+        )
+
     @classmethod
     def none(cls, n_columns: int) -> "Curves":
         """No curve for any of the columns."""
@@ -140,6 +158,21 @@ class MoreViews(NamedTuple):
 
     levels: dict[int, NDArray[np.float64]]
     ranks: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+def is_offsets(offsets: NDArray[Any], n_items: int) -> bool:
+    """Whether these are the ends of ranges that cover so many items in their order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.tables.column_views import is_offsets
+    >>> is_offsets(np.array([0, 2, 2, 5]), 5), is_offsets(np.array([0, 6, 5]), 5)
+    (True, False)
+    """
+    if offsets.ndim != 1 or len(offsets) == 0 or offsets.dtype != np.intp:
+        return False
+    return bool(offsets[0] == 0 and offsets[-1] == n_items and np.all(offsets[1:] >= offsets[:-1]))
 
 
 def learn_views(X: Any, weight: NDArray[Any], numeric: NDArray[np.intp], views: Views) -> MoreViews:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import assert_all_finite
 
+from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels.encoding import encode_rows
 from skinnytrees.kernels.state import contiguous_ranges
 from skinnytrees.tables.column_views import (
@@ -22,6 +23,7 @@ from skinnytrees.tables.column_views import (
     Views,
     common_levels,
     distinct_values,
+    is_offsets,
     learn_views,
     normal_scores,
     uniform_scores,
@@ -145,6 +147,31 @@ class Encoder:
     curves: Curves
     offsets: NDArray[np.intp]
     farthest: float
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit together, or numbers that no column can have."""
+        columns = (self.feature, self.mean, self.scale, self.level, self.is_indicator, self.is_level)
+        shapes, types = {one.shape for one in columns}, [one.dtype for one in columns]
+        n_columns = self.feature.size
+        refuse_unless(
+            shapes == {(n_columns,)} and types == [np.intp, *[np.float64] * 3, *[np.bool_] * 2],
+            f"The arrays of an encoder have the shapes {sorted(shapes)}. All must have one entry per design column.",
+        )
+        refuse_unless(
+            is_offsets(self.offsets, n_columns) and len(self.curves.offsets) == n_columns + 1,
+            f"The groups or curves of an encoder do not cover its {n_columns} columns.",
+        )
+        is_one_thing = (self.is_indicator + self.is_level.astype(int) + self.curves.exists < 2) & ~np.isinf(self.level)
+        is_limit = isinstance(self.farthest, int | float) and 0 < self.farthest <= _FARTHEST_AS_THEY_ARE
+        refuse_unless(
+            bool(is_limit and np.all(is_one_thing & (self.feature >= 0))),
+            "A column of an encoder is of two kinds at once, or of a feature or a level that cannot be.",
+        )
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether finite values become finite numbers in all columns."""
+        return bool(np.isfinite(self.mean).all() and np.isfinite(self.scale).all() and np.all(self.scale > 0))
 
     @classmethod
     def learn(

@@ -9,7 +9,7 @@ from typing import Any
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.model.export import to_c, to_csv, to_html, to_javascript, to_onnx, to_sql
 from skinnytrees.model.export.portable import PortableModel
-from skinnytrees.model.storage import File, open_to_replace
+from skinnytrees.model.storage.files import File, write_bytes
 
 FORMATS: dict[str, Callable[..., bytes]] = {
     "onnx": to_onnx.to_bytes,
@@ -38,8 +38,7 @@ def export_model(model: PortableModel, file: File, format: str | None, options: 
     name = _format_name(file, format)
     _check_options(name, options)
     content = FORMATS[name](model, **options)
-    with open_to_replace(file) as stream:
-        stream.write(content)
+    write_bytes(file, content)
 
 
 def _format_name(file: File, format: str | None) -> str:
