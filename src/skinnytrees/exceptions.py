@@ -40,3 +40,7 @@ class NothingLearnedWarning(UserWarning):
 
 class SelectionWarning(UserWarning):
     """A penalty has removed no feature, or all of them."""
+
+
+class UnstableSelectionWarning(UserWarning):
+    """Fits on different rows select different features, so that one selection is one of many."""

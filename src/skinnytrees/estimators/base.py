@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar, cast
 
@@ -13,6 +14,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from skinnytrees.estimators.explaining import Explains
 from skinnytrees.estimators.exporting import ExportMixin
 from skinnytrees.estimators.parameters import (
     CONSTRAINTS,
@@ -52,7 +54,7 @@ Folds = Sequence[tuple[Rows, Rows]]
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-class SkinnyTrees(ExportMixin, SelectorMixin, BaseEstimator):
+class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
     """What classifier and regressor share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
@@ -114,7 +116,7 @@ class SkinnyTrees(ExportMixin, SelectorMixin, BaseEstimator):
                 show=show,
             )
             fitted = fit_path(problem, splits, settings, rng)
-        self.path_ = fitted.path
+        self.path_ = replace(fitted.path, feature_names=self._names(), budget=float(budget))
         self._adopt(fitted.model, fitted.reports)
 
     def _scorer(self, problem: Problem) -> Scorer | None:
