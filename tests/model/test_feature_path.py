@@ -1,5 +1,6 @@
 """The path that a fit leaves behind: its numbers, its models at other sizes, and its picture."""
 
+from io import BytesIO
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -9,7 +10,7 @@ import pytest
 from path.helpers import QUICK, pruned_model, random_problem, wine_model
 from sklearn.datasets import load_diabetes, load_wine
 
-from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
+from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, load
 from skinnytrees.path.trainer import Trainer
 
 mpl.use("Agg")
@@ -64,6 +65,12 @@ def test_frame_of_the_path_names_what_enters_and_leaves():
         assert len(present) == row.n_features
         if row.chosen:
             assert present == set(model.get_feature_names_out())
+    file = BytesIO()
+    model.save(file)
+    file.seek(0)
+    loaded = load(file).path_
+    assert loaded.to_frame().equals(model.path_.to_frame())
+    assert loaded.budget == 4
     unnamed = SkinnyTreesClassifier(4, **QUICK).fit(X.to_numpy(), y).path_.to_frame()
     assert unnamed.entering[0] == tuple(f"x{k}" for k in range(13))
 

@@ -30,6 +30,7 @@ from skinnytrees.exceptions import refuse_unless
 from skinnytrees.fitting import PathSettings, Problem, Splits, fit_path, fit_penalised
 from skinnytrees.losses import Loss, TargetScale
 from skinnytrees.model import storage
+from skinnytrees.model.feature_path import FeaturePath
 from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.path.rules import DEFAULT_RULES, PathRules
 from skinnytrees.path.scoring import Scorer
@@ -116,8 +117,13 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
                 show=show,
             )
             fitted = fit_path(problem, splits, settings, rng)
-        self.path_ = replace(fitted.path, feature_names=self._names(), budget=float(budget))
+        self.path_ = self._labelled(fitted.path)
         self._adopt(fitted.model, fitted.reports)
+
+    def _labelled(self, path: FeaturePath) -> FeaturePath:
+        """The path with the names of the columns and the budget, for tables and pictures."""
+        budget = self._column_groups().total_price(self.feature_budget, self.n_features_in_, self.feature_costs)
+        return replace(path, feature_names=self._names(), budget=float(budget))
 
     def _scorer(self, problem: Problem) -> Scorer | None:
         """What the user gave as ``scoring``, for raw outputs in the unit of the target."""

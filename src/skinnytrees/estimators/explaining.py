@@ -1,11 +1,8 @@
 """Methods of estimators that explain and draw. The work is done in the layers above, which are imported when they are needed."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
-
-if TYPE_CHECKING:
-    from skinnytrees.explain import Explanation
 
 
 class Explains:
@@ -14,7 +11,7 @@ class Explains:
     def explain(
         self, X: Any, background: Any = None, *, output: str = "raw", method: str = "auto", max_error: float = 0.01,
         random_state: int = 0,
-    ) -> "Explanation":  # fmt: skip
+    ) -> Any:  # fmt: skip
         """Contributions of the selected features to the score of each row: interventional Shapley values.
 
         Parameters

@@ -61,6 +61,8 @@ def from_saved(estimator: Any, saved: Saved) -> Any:
     for name, attribute in _LEARNED.items():
         if name in learned:
             setattr(estimator, attribute, learned[name])
+    if "path" in learned:
+        estimator.path_ = estimator._labelled(learned["path"])
     if not is_classifier(estimator):
         estimator._loss()
     estimator._adopt_model(learned["model"])

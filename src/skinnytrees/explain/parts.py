@@ -124,5 +124,5 @@ class Parts:
             start=self.as_parts(some.b[None, :]),
             parts=parts,
             origin=self.as_parts(terms.sum(axis=1) + some.b),
-            undo=1 / parts if self.by_products else -parts,
+            undo=np.reciprocal(parts) if self.by_products else -parts,
         )

@@ -1,15 +1,12 @@
 """Pictures of an explanation: global bars, a swarm of all contributions, and how the score of one row adds up."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.plots.style import clean, height_of, name_rows, new_axes, palette, shorten, unit
-
-if TYPE_CHECKING:
-    from skinnytrees.explain import Explanation
 
 # More classes than this have no colours of their own: their parts of a bar are drawn as one.
 _MOST_OUTPUTS = 10
@@ -33,13 +30,11 @@ class ContributionBarDisplay:
     figure_ : matplotlib Figure
     """
 
-    def __init__(self, explanation: "Explanation", max_features: int = 15) -> None:
+    def __init__(self, explanation: Any, max_features: int = 15) -> None:
         self.explanation, self.max_features = explanation, max_features
 
     @classmethod
-    def from_explanation(
-        cls, explanation: "Explanation", *, max_features: int = 15, ax: Any = None
-    ) -> "ContributionBarDisplay":
+    def from_explanation(cls, explanation: Any, *, max_features: int = 15, ax: Any = None) -> "ContributionBarDisplay":
         """Draw an explanation; with several outputs, each has a part of the bar, up to ten of them."""
         return cls(explanation, max_features).plot(ax)
 
@@ -102,12 +97,12 @@ class BeeswarmDisplay:
     figure_ : matplotlib Figure
     """
 
-    def __init__(self, explanation: "Explanation", max_features: int = 15) -> None:
+    def __init__(self, explanation: Any, max_features: int = 15) -> None:
         self.explanation, self.max_features = explanation, max_features
 
     @classmethod
     def from_explanation(
-        cls, explanation: "Explanation", *, output: Any = None, max_features: int = 15, ax: Any = None
+        cls, explanation: Any, *, output: Any = None, max_features: int = 15, ax: Any = None
     ) -> "BeeswarmDisplay":
         """Draw an explanation; of several outputs, ``output`` names one."""
         return cls(explanation.of(output), max_features).plot(ax)
@@ -170,12 +165,12 @@ class WaterfallDisplay:
     figure_ : matplotlib Figure
     """
 
-    def __init__(self, explanation: "Explanation", row: int = 0, max_features: int = 12) -> None:
+    def __init__(self, explanation: Any, row: int = 0, max_features: int = 12) -> None:
         self.explanation, self.row, self.max_features = explanation, row, max_features
 
     @classmethod
     def from_explanation(
-        cls, explanation: "Explanation", *, row: int = 0, output: Any = None, max_features: int = 12, ax: Any = None
+        cls, explanation: Any, *, row: int = 0, output: Any = None, max_features: int = 12, ax: Any = None
     ) -> "WaterfallDisplay":
         """Draw one row of an explanation; of several outputs, ``output`` names one, else the row's largest is drawn."""
         refuse_unless(
@@ -239,11 +234,11 @@ class WaterfallDisplay:
         ax.set_xlim(low - 0.05 * span, high + 0.15 * span)
 
 
-def _contribution_label(explanation: "Explanation") -> str:
+def _contribution_label(explanation: Any) -> str:
     return f"contribution to the {_score_label(explanation)}"
 
 
-def _score_label(explanation: "Explanation") -> str:
+def _score_label(explanation: Any) -> str:
     what = unit(explanation.output, explanation.is_classifier)
     return f"{what} of class {shorten(explanation.output_names[0], 24)}" if explanation.is_classifier else what
 

@@ -1,16 +1,13 @@
 """The picture of effects: partial dependence on every selected column, with the rug of the data, and on the strongest pairs."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.plots.style import clean, import_pyplot, palette, shorten, unit
-
-if TYPE_CHECKING:
-    from skinnytrees.explain.effects import Axis
 
 _POINTS, _PAIR_POINTS = 40, 20
 _MOST_CATEGORIES = 12
@@ -158,7 +155,7 @@ class EffectsDisplay:
         self.axes_, self.ax_ = flat[:n], flat[0]
         return self
 
-    def _draw_single(self, ax: Any, axis: "Axis", effect: Any) -> None:
+    def _draw_single(self, ax: Any, axis: Any, effect: Any) -> None:
         colours = palette(ax)
         several = effect.shape[1] > 1
         n_known = len(axis.known)
@@ -193,7 +190,7 @@ class EffectsDisplay:
         variation = sum(np.ptp(effect, axis=0) for _, effect in self.singles)
         return np.sort(np.argsort(-variation, kind="stable")[:_MOST_OUTPUTS]).tolist()
 
-    def _draw_pair(self, ax: Any, first: "Axis", second: "Axis", effect: Any, strength: float) -> None:
+    def _draw_pair(self, ax: Any, first: Any, second: Any, effect: Any, strength: float) -> None:
         places = [np.arange(len(axis.values)) if axis.is_categorical else axis.values for axis in (first, second)]
         mesh = ax.pcolormesh(*places, effect.T, shading="nearest", cmap="viridis", rasterized=True)
         bar = ax.figure.colorbar(mesh, ax=ax, aspect=25, pad=0.02)
@@ -208,7 +205,7 @@ class EffectsDisplay:
         of = f" of {shorten(self.output_names[0], 12)}" if len(self.output_names) > 1 else ""
         ax.set_title(f"{self.y_label}{of}, interaction {strength:.2g}", fontsize="small")
 
-    def _name_categories(self, set_ticks: Any, axis: "Axis", ax: Any) -> None:
+    def _name_categories(self, set_ticks: Any, axis: Any, ax: Any) -> None:
         words = [shorten(self.columns.word(axis.feature, value), 14) for value in axis.known]
         step = max(1, math.ceil(len(words) / _MOST_CATEGORIES))
         set_ticks(range(0, len(words), step), labels=words[::step])

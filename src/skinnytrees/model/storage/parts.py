@@ -141,7 +141,7 @@ def _describe_fields(value: Any, names: dict[str, str], arrays: Arrays) -> Descr
     return {name: arrays.add(getattr(value, attribute), "model") for name, attribute in names.items()}
 
 
-def _make_fields(described: Any, names: dict[str, str], arrays: Stored, what: str) -> dict[str, NDArray[Any]]:
+def _make_fields(described: Any, names: dict[str, str], arrays: Stored, what: str) -> dict[str, Any]:
     refuse_other_fields(described, set(names), what)
     return {attribute: _array(described[name], arrays) for name, attribute in names.items()}
 
