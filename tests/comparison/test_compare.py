@@ -7,10 +7,11 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
-from comparison.faulty import FirstColumns, IsKilled, Raises, SleepsForEver, TakesAllMemory
 
 from skinnytrees.comparison import compare
 from skinnytrees.comparison.results import COLUMNS, Comparison
+
+from .faulty import FirstColumns, IsKilled, Raises, SleepsForEver, TakesAllMemory
 
 FAULTY = {
     "works": FirstColumns(),
@@ -57,7 +58,7 @@ def test_finished_rows_are_kept_and_not_computed_again(survived):
 
 def test_results_of_other_data_are_refused(survived):
     X, y = table()
-    with pytest.raises(ValueError, match="holds results of other data or other settings. Name another results_file"):
+    with pytest.raises(ValueError, match=r"holds results of other data or other settings\. Name another results_file"):
         compare(X + 1, y, {"works": FirstColumns()}, [2], cv=2, results_file=survived[1])
 
 

@@ -71,8 +71,8 @@ class Comparison:
         Returns
         -------
         pandas.DataFrame
-            With the columns system, budget, fold, n_features, score (of the system's own model), score_common (of the common model
-            on its columns), log_loss, seconds, peak_memory (bytes), stability (of the panels of all folds of this system and
+            With the columns system, budget, fold, n_features, score (of the system's own model), score_common (of the common
+            model on its columns), log_loss, seconds, peak_memory (bytes), stability (of the panels of all folds of this system and
             budget) and error (empty where all went well).
         """
         rows = [

@@ -124,7 +124,7 @@ class Evaluation:
         order = np.argsort(predicted, kind="stable")
         bins = [rows for rows in np.array_split(order, min(n_bins, len(order))) if len(rows)]
         means = [(predicted[rows].mean(), observed[rows].mean()) for rows in bins]
-        return *np.array(means).T, np.array([len(rows) for rows in bins])  # type: ignore[return-value]
+        return *np.array(means).T, np.array([len(rows) for rows in bins])
 
     def _pairs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         known = np.isfinite(self.predictions.reshape(len(self.y), -1)).all(axis=1)
