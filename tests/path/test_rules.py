@@ -148,10 +148,11 @@ def test_fewer_epochs_where_few_groups_have_gone():
 def test_rules_in_a_style_start_every_large_ensemble_in_that_style(style):
     rules = DEFAULT_RULES.in_style(style)
     assert rules.styles == (style,)
+    assert rules.screened_style == style
     for n_rows in (100, 5000):
         recipes = rules.for_rows(n_rows)
         assert {recipe.start for recipe in (recipes.prune, recipes.small, recipes.large)} == {style.start}
-    others = [name for name in rule_names(rules) if ".start" not in name and name != "styles"]
+    others = [name for name in rule_names(rules) if ".start" not in name and "style" not in name.partition(".")[0]]
     assert all(value_of(rules, name) == value_of(DEFAULT_RULES, name) for name in others)
 
 

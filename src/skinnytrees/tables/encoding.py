@@ -20,13 +20,12 @@ from skinnytrees.kernels.state import contiguous_ranges
 from skinnytrees.tables.column_views import (
     Curves,
     Distinct,
+    MoreViews,
     Views,
     common_levels,
     distinct_values,
     is_offsets,
     learn_views,
-    normal_scores,
-    uniform_scores,
 )
 from skinnytrees.tables.groups import Groups
 from skinnytrees.tables.table_views import PickedRows, pieces, view
@@ -192,10 +191,10 @@ class Encoder:
         more = learn_views(X, weight, numeric, Views.linear_only() if is_sparse or not standardize else views)
         levels = {k: _categories(_column(X, k)) for k in np.flatnonzero(is_categorical).tolist()} | more.levels
 
-        # Columns of a number: value, indicator, two ranks, levels. Columns of a category: levels.
+        # Columns of a number: value, indicator, ranks, levels. Columns of a category: levels.
         has_indicator = ~is_categorical & (np.minimum(n_missing, X.shape[0] - n_missing) >= _INDICATOR_NEEDS_ROWS)
         n_ranks, n_levels = np.zeros((2, len(features)), dtype=int)
-        n_ranks[list(more.ranks)] = 2
+        n_ranks[list(more.ranks)] = len(more.scores)
         n_levels[list(levels)] = [len(one) for one in levels.values()]
         ranks_from = np.where(is_categorical, 0, 1 + has_indicator)
         levels_from = ranks_from + n_ranks
@@ -214,7 +213,7 @@ class Encoder:
             level=level,
             is_indicator=(place == 1) & has_indicator[of],
             is_level=is_level,
-            curves=_rank_curves(more.ranks, (place >= ranks_from[of]) & ~is_level),
+            curves=_rank_curves(more, (place >= ranks_from[of]) & ~is_level),
             offsets=np.append(0, ends).astype(np.intp),
             farthest=_FARTHEST if standardize else _FARTHEST_AS_THEY_ARE,
         )
@@ -382,13 +381,11 @@ def _column(X: Any, k: int) -> NDArray[np.float64]:
     return np.asarray(column.toarray() if sparse.issparse(X) else column, dtype=np.float64).ravel()
 
 
-def _rank_curves(
-    ranks: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]], is_rank: NDArray[np.bool_]
-) -> Curves:
-    """For each feature that has ranks, in order, a curve of normal scores and one of uniform ranks."""
-    points = [ranks[k] for k in sorted(ranks)]
-    knots = [knots for knots, _ in points for _ in range(2)]
-    heights = [score(rank) for _, rank in points for score in (normal_scores, uniform_scores)]
+def _rank_curves(more: MoreViews, is_rank: NDArray[np.bool_]) -> Curves:
+    """For each feature that has ranks, in order, a curve for each function of the rank."""
+    points = [more.ranks[k] for k in sorted(more.ranks)]
+    knots = [knots for knots, _ in points for _ in more.scores]
+    heights = [score(rank) for _, rank in points for score in more.scores]
     n_points = np.zeros(len(is_rank), dtype=np.intp)
     n_points[is_rank] = [len(one) for one in knots]
     offsets = np.append(0, np.cumsum(n_points)).astype(np.intp)
