@@ -31,7 +31,7 @@ def table():
 def survived(tmp_path_factory):
     file = tmp_path_factory.mktemp("results") / "results.jsonl"
     X, y = table()
-    return compare(X, y, FAULTY, [2], cv=2, n_jobs=2, time_limit=8, memory_limit=20e9, results_file=file), file
+    return compare(X, y, FAULTY, [2], cv=2, n_jobs=2, time_limit=4, memory_limit=20e9, results_file=file), file
 
 
 def test_system_that_fails_hangs_or_takes_all_memory_gets_a_row_that_says_so(survived):
@@ -41,7 +41,7 @@ def test_system_that_fails_hangs_or_takes_all_memory_gets_a_row_that_says_so(sur
     errors = frame.groupby("system")["error"].first()
     assert errors["works"] == ""
     assert errors["raises"] == "RuntimeError: the moon is in the wrong phase"
-    assert errors["sleeps"] == "stopped after 8 s"
+    assert errors["sleeps"] == "stopped after 4 s"
     assert errors["greedy"] == "needs more memory than the limit of 20.0 GB allows"
     assert errors["killed"] == "ended by signal 9 (out of memory?)"
     assert frame.loc[frame["system"] == "works", "score"].notna().all()

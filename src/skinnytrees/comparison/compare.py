@@ -77,7 +77,8 @@ def compare(
     memory_limit : float or None, default=None
         Bytes that a fit may take; None is 80 percent of the machine's memory.
     results_file : str, path or None, default=None
-        Where finished fits are written, so that the work can be continued after it was stopped, also with more systems or budgets.
+        Where finished fits are written, so that the work can be continued after it was stopped, also with more systems or
+        budgets.
     random_state : int, default=0
         Seed of folds and systems.
     verbose : int, default=0

@@ -32,25 +32,33 @@ class _Running:
         return time.monotonic() - self.start
 
     def result(self, time_limit: float) -> dict[str, Any] | None:
-        """What the task has to say, or what became of it; None while it runs."""
-        if self.answer.poll():
-            with contextlib.suppress(EOFError):
-                result: dict[str, Any] = self.answer.recv()
-                self._end()
+        """What the task has to say, or what became of it; None while it runs.
+
+        Its time begins when it says that it has started: starting a process is nothing that a system can help.
+        """
+        while self.answer.poll():
+            try:
+                result: dict[str, Any] | str = self.answer.recv()
+            except EOFError:
+                break
+            if isinstance(result, dict):
+                self.end()
                 return result
+            self.start = time.monotonic()
         if self.seconds > time_limit:
-            self._end()
+            self.end()
             return {"error": f"stopped after {time_limit:g} s"}
         if not self.process.is_alive():
             code = self.process.exitcode
-            self._end()
+            self.end()
             killed = code is not None and code < 0
             return {
                 "error": f"ended by signal {-code} (out of memory?)" if killed and code else f"ended with code {code}"
             }
         return None
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Kill the process if it still runs, and wait for it."""
         if self.process.is_alive():
             self.process.kill()
         self.process.join()
@@ -81,7 +89,7 @@ def run_tasks(
                     yield one.task, {"error": "", "seconds": one.seconds, **result}
     finally:
         for one in running:
-            one._end()
+            one.end()
 
 
 def _work(task: Task, data_file: str, memory_limit: float | None, answer: Connection) -> None:
@@ -90,6 +98,7 @@ def _work(task: Task, data_file: str, memory_limit: float | None, answer: Connec
         if memory_limit is not None:
             _limit_memory(memory_limit)
         X, y = joblib.load(data_file)
+        answer.send("started")
         result = run_task(task, X, y)
     except MemoryError:
         limit = "the machine has" if memory_limit is None else f"the limit of {memory_limit / 1e9:.1f} GB allows"

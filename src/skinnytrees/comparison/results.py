@@ -5,15 +5,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 from skinnytrees.comparison.tasks import OURS
 from skinnytrees.estimators.selection_statistics import stability_index
+from skinnytrees.evaluation.results import mean_interval
 
 COLUMNS = (
     "system", "budget", "fold", "n_features", "score", "score_common", "log_loss", "seconds", "peak_memory", "stability", "error",
 )  # fmt: skip
-_LEVEL = 0.95
 
 
 class Comparison:
@@ -23,6 +22,10 @@ class Comparison:
     ----------
     rows : list of dict
         One per system, budget and fold.
+    systems : list of str
+        Names of the systems.
+    budgets : list of int
+        Numbers of features that were allowed.
     scoring : str
         Name of the score.
 
@@ -34,16 +37,8 @@ class Comparison:
 
     def __init__(self, rows: list[dict[str, Any]], n_features: int, scoring: str, test_ratio: float) -> None:
         self.rows, self.n_features, self.scoring, self.test_ratio = rows, n_features, scoring, test_ratio
-
-    @property
-    def systems(self) -> list[str]:
-        """Names of the systems."""
-        return list(dict.fromkeys(row["system"] for row in self.rows))
-
-    @property
-    def budgets(self) -> list[int]:
-        """Numbers of features that were allowed."""
-        return sorted({row["budget"] for row in self.rows})
+        self.systems: list[str] = list(dict.fromkeys(row["system"] for row in rows))
+        self.budgets: list[int] = sorted({row["budget"] for row in rows})
 
     @cached_property
     def _stability(self) -> dict[tuple[str, int], float]:
@@ -72,8 +67,8 @@ class Comparison:
         -------
         pandas.DataFrame
             With the columns system, budget, fold, n_features, score (of the system's own model), score_common (of the common
-            model on its columns), log_loss, seconds, peak_memory (bytes), stability (of the panels of all folds of this system and
-            budget) and error (empty where all went well).
+            model on its columns), log_loss, seconds, peak_memory (bytes), stability (of the panels of all folds of this
+            system and budget) and error (empty where all went well).
         """
         rows = [
             {**{name: row.get(name) for name in COLUMNS}, "stability": self._stability[row["system"], row["budget"]]}
@@ -96,8 +91,10 @@ class Comparison:
 
     def _summarised(self, system: str, budget: int) -> dict[str, Any]:
         score, of_folds = self.scores(system, budget), self._of(system, budget)
-        mean, low, high = self._interval(score)
-        difference = self._interval(score - self.scores(OURS, budget)) if OURS in self.systems else (np.nan,) * 3
+        mean, low, high = mean_interval(score, self.test_ratio)
+        difference = (
+            mean_interval(score - self.scores(OURS, budget), self.test_ratio) if OURS in self.systems else (np.nan,) * 3
+        )
         errors = [row["error"] for row in of_folds if row["error"]]
         return {
             "system": system,
@@ -117,40 +114,12 @@ class Comparison:
             "error": errors[0] if errors else "",
         }
 
-    def _interval(self, values: NDArray[np.float64]) -> tuple[float, float, float]:
-        known = values[np.isfinite(values)]
-        if len(known) == 0:
-            return (np.nan,) * 3
-        mean = float(known.mean())
-        if len(known) == 1:
-            return mean, np.nan, np.nan
-        error = np.sqrt(known.var(ddof=1) * (1 / len(known) + self.test_ratio))
-        margin = float(student.ppf((1 + _LEVEL) / 2, len(known) - 1) * error)
-        return mean, mean - margin, mean + margin
-
     def in_words(self) -> str:
         """One sentence per budget, fair to all: who is best, what can be told from noise, who did not finish."""
-        return "\n".join(self._in_words(budget) for budget in self.budgets)
-
-    def _in_words(self, budget: int) -> str:
-        rows = [self._summarised(name, budget) for name in self.systems]
-        finished = sorted((row for row in rows if np.isfinite(row["score"])), key=lambda row: -row["score"])
-        if not finished:
-            return f"With {budget} features, no system finished."
-        best, what = finished[0], f"With {budget} feature{'s' if budget > 1 else ''}"
-        text = f"{what}, {best['system']} has the best {self.scoring} ({best['score']:.3f}"
-        text += f"; {len(finished)} systems finished)." if len(finished) > 1 else ")."
-        ours = next((row for row in finished if row["system"] == OURS), None)
-        if ours is not None and ours is not best:
-            text += f" {OURS} has {ours['score']:.3f} and is number {1 + finished.index(ours)}."
-        others = [row for row in finished if row["system"] != OURS]
-        if ours is not None and others and np.isfinite(others[0]["difference_low"]):
-            clear = [row["system"] for row in others if row["difference_low"] > 0]
-            worse = [row["system"] for row in others if row["difference_high"] < 0]
-            text += f" Clearly better than {OURS}: {', '.join(clear) or 'none'}; clearly worse: {', '.join(worse) or 'none'}"
-            text += "; of the others the folds cannot tell."
-        failed = [row["system"] for row in rows if row["failed"]]
-        return text + (f" Some fits did not finish: {', '.join(failed)}." if failed else "")
+        return "\n".join(
+            _in_words(budget, self.scoring, [self._summarised(name, budget) for name in self.systems])
+            for budget in self.budgets
+        )
 
     def __repr__(self) -> str:
         n_failed = sum(bool(row["error"]) for row in self.rows)
@@ -178,6 +147,28 @@ class Comparison:
         from skinnytrees.comparison.display import ComparisonDisplay
 
         return ComparisonDisplay(self, score, systems).plot(ax)
+
+
+def _in_words(budget: int, scoring: str, rows: list[dict[str, Any]]) -> str:
+    finished = sorted((row for row in rows if np.isfinite(row["score"])), key=lambda row: -row["score"])
+    if not finished:
+        return f"With {budget} features, no system finished."
+    best, what = finished[0], f"With {budget} feature{'s' if budget > 1 else ''}"
+    text = f"{what}, {best['system']} has the best {scoring} ({best['score']:.3f}"
+    text += f"; {len(finished)} systems finished)." if len(finished) > 1 else ")."
+    ours = next((row for row in finished if row["system"] == OURS), None)
+    if ours is not None and ours is not best:
+        text += f" {OURS} has {ours['score']:.3f} and is number {1 + finished.index(ours)}."
+    others = [row for row in finished if row["system"] != OURS]
+    if ours is not None and others and np.isfinite(others[0]["difference_low"]):
+        clear = [row["system"] for row in others if row["difference_low"] > 0]
+        worse = [row["system"] for row in others if row["difference_high"] < 0]
+        text += (
+            f" Clearly better than {OURS}: {', '.join(clear) or 'none'}; clearly worse: {', '.join(worse) or 'none'}"
+        )
+        text += "; of the others the folds cannot tell."
+    failed = [row["system"] for row in rows if row["failed"]]
+    return text + (f" Some fits did not finish: {', '.join(failed)}." if failed else "")
 
 
 def _mean(values: NDArray[np.float64]) -> float:

@@ -88,7 +88,7 @@ class EvaluationDisplay:
         ax.set_title("Selected columns", loc="left")
 
     def _draw_sizes(self, ax: Any) -> None:
-        sizes = self.evaluation.sizes
+        sizes = self.evaluation.selected.sum(axis=1)
         values, counts = np.unique(sizes, return_counts=True)
         ax.bar(values, counts, color=palette(ax).ink, width=0.8 if np.ptp(sizes) < 60 else None)
         whole_numbers(ax.xaxis)

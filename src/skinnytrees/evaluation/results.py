@@ -28,6 +28,8 @@ class Evaluation:
 
     Attributes
     ----------
+    n_folds : int
+        Number of folds, repetitions included.
     folds : list of dict
         What every fold gave: numbers of rows, support, scores, predictions, seconds, warnings.
     names : list of str
@@ -49,27 +51,15 @@ class Evaluation:
         names: list[str], classes: NDArray[Any] | None, level: float = 0.95,
     ) -> None:  # fmt: skip
         self.folds, self.splits, self.y, self.names, self.classes, self.level = folds, splits, y, names, classes, level
-
-    @property
-    def n_folds(self) -> int:
-        """Number of folds, repetitions included."""
-        return len(self.folds)
+        self.n_folds = len(folds)
 
     @cached_property
     def scores(self) -> dict[str, ScoreSummary]:
         """For each score, its mean over folds and the confidence interval of that mean."""
         names = list(self.folds[0]["scores"])
-        return {name: self._summarised(np.array([fold["scores"][name] for fold in self.folds])) for name in names}
-
-    def _summarised(self, by_fold: NDArray[np.float64]) -> ScoreSummary:
-        known = by_fold[np.isfinite(by_fold)]
-        if len(known) < 2:
-            mean = float(known.mean()) if len(known) else np.nan
-            return ScoreSummary(mean, np.nan, np.nan, by_fold)
-        ratio = np.mean([fold["n_test"] / fold["n_train"] for fold in self.folds])
-        error = np.sqrt(known.var(ddof=1) * (1 / len(known) + ratio))
-        margin = float(student.ppf((1 + self.level) / 2, len(known) - 1) * error)
-        return ScoreSummary(float(known.mean()), float(known.mean()) - margin, float(known.mean()) + margin, by_fold)
+        ratio = float(np.mean([fold["n_test"] / fold["n_train"] for fold in self.folds]))
+        by_fold = {name: np.array([fold["scores"][name] for fold in self.folds]) for name in names}
+        return {name: ScoreSummary(*mean_interval(one, ratio, self.level), one) for name, one in by_fold.items()}
 
     @property
     def selected(self) -> NDArray[np.bool_]:
@@ -87,11 +77,6 @@ class Evaluation:
     def stability(self) -> Stability | None:
         """How much the panels agree beyond chance, with its confidence interval."""
         return None if self.folds[0]["support"] is None else stability_interval(self.selected, self.level)
-
-    @property
-    def sizes(self) -> NDArray[np.intp]:
-        """Number of columns that each fold selected."""
-        return self.selected.sum(axis=1)
 
     @cached_property
     def predictions(self) -> NDArray[np.float64]:
@@ -120,21 +105,11 @@ class Evaluation:
         n_rows : array of int
             Rows per bin.
         """
-        predicted, observed = self._pairs()
+        predicted, observed = _predicted_and_observed(self)
         order = np.argsort(predicted, kind="stable")
         bins = [rows for rows in np.array_split(order, min(n_bins, len(order))) if len(rows)]
         means = [(predicted[rows].mean(), observed[rows].mean()) for rows in bins]
         return *np.array(means).T, np.array([len(rows) for rows in bins])
-
-    def _pairs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        known = np.isfinite(self.predictions.reshape(len(self.y), -1)).all(axis=1)
-        prediction, y = self.predictions[known], self.y[known]
-        if self.classes is None or prediction.ndim == 1:
-            return prediction.reshape(len(y), -1)[:, 0], np.asarray(y, dtype=np.float64).reshape(len(y), -1)[:, 0]
-        if len(self.classes) == 2:
-            return prediction[:, 1], (y == self.classes[1]).astype(np.float64)
-        best = prediction.argmax(axis=1)
-        return prediction.max(axis=1), (self.classes[best] == y).astype(np.float64)
 
     def to_frame(self) -> Any:
         """One row per fold: rows, number of columns, scores, seconds, and the columns by name.
@@ -176,25 +151,10 @@ class Evaluation:
         for name, score in self.scores.items():
             lines.append(f"{name}: {score.mean:.3f}, {self.level:.0%} interval {score.low:.3f} to {score.high:.3f}.")
         if self.stability is not None:
-            lines.append(self._panels_in_words(self.stability))
+            lines.append(_panels_in_words(self.selected.sum(axis=1), self.stability, self.level))
         told = sorted({text for fold in self.folds for text in fold["warnings"]})
         lines += [f"Some fits warned: {text}" for text in told]
         return "\n".join(lines)
-
-    def _panels_in_words(self, stability: Stability) -> str:
-        sizes = self.sizes
-        size = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else f"{sizes[0]}"
-        text = f"The panels have {size} columns. "
-        if np.isnan(stability.index):
-            return text + "Their agreement cannot be judged: every panel has all columns, or none."
-        interval = f"{stability.index:.2f}, {self.level:.0%} interval {stability.low:.2f} to {stability.high:.2f}"
-        if stability.index < _POOR:
-            return text + (
-                f"They agree poorly (stability index {interval}; 1 is full agreement, 0 is chance): another sample of rows "
-                "would give other columns. Do not report one panel as the only one; show frequencies()."
-            )
-        word = "excellently" if stability.index > _EXCELLENT else "in part"
-        return text + f"They agree {word} (stability index {interval}; 1 is full agreement, 0 is chance)."
 
     def __repr__(self) -> str:
         scores = ", ".join(
@@ -213,6 +173,60 @@ class Evaluation:
         from skinnytrees.evaluation.display import EvaluationDisplay
 
         return EvaluationDisplay(self).plot()
+
+
+def mean_interval(values: NDArray[np.float64], test_ratio: float, level: float = 0.95) -> tuple[float, float, float]:
+    """Mean over folds and its confidence interval, corrected for the rows that folds share (Nadeau & Bengio 2003).
+
+    Parameters
+    ----------
+    values : array of shape (n_folds,)
+        Values that are not finite are left out.
+    test_ratio : float
+        Test rows per training row.
+    level : float, default=0.95
+        Level of the interval.
+
+    Returns
+    -------
+    mean, low, high : float
+        NaN where there are too few values.
+    """
+    known = values[np.isfinite(values)]
+    if len(known) == 0:
+        return np.nan, np.nan, np.nan
+    mean = float(known.mean())
+    if len(known) == 1:
+        return mean, np.nan, np.nan
+    error = np.sqrt(known.var(ddof=1) * (1 / len(known) + test_ratio))
+    margin = float(student.ppf((1 + level) / 2, len(known) - 1) * error)
+    return mean, mean - margin, mean + margin
+
+
+def _predicted_and_observed(evaluation: Evaluation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    known = np.isfinite(evaluation.predictions.reshape(len(evaluation.y), -1)).all(axis=1)
+    prediction, y = evaluation.predictions[known], evaluation.y[known]
+    if evaluation.classes is None or prediction.ndim == 1:
+        return prediction.reshape(len(y), -1)[:, 0], np.asarray(y, dtype=np.float64).reshape(len(y), -1)[:, 0]
+    if len(evaluation.classes) == 2:
+        return prediction[:, 1], (y == evaluation.classes[1]).astype(np.float64)
+    best = prediction.argmax(axis=1)
+    return prediction.max(axis=1), (evaluation.classes[best] == y).astype(np.float64)
+
+
+def _panels_in_words(sizes: NDArray[np.intp], stability: Stability, level: float) -> str:
+    size = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else f"{sizes[0]}"
+    text = f"The panels have {size} columns. "
+    if np.isnan(stability.index):
+        return text + "Their agreement cannot be judged: every panel has all columns, or none."
+    interval = f"{stability.index:.2f}, {level:.0%} interval {stability.low:.2f} to {stability.high:.2f}"
+    if stability.index < _POOR:
+        return text + (
+            f"They agree poorly (stability index {interval}; 1 is full agreement, 0 is chance): another sample of rows "
+            "would give other columns. Do not report one panel as the only one; show frequencies()."
+        )
+    word = "excellently" if stability.index > _EXCELLENT else "in part"
+    return text + f"They agree {word} (stability index {interval}; 1 is full agreement, 0 is chance)."
 
 
 def _pandas() -> Any:
