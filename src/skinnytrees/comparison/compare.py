@@ -65,7 +65,8 @@ def compare(
     groups : array of shape (n_samples,) or None
         For splitters that keep groups together.
     scoring : str or None, default=None
-        A name of a score of scikit-learn. None is ``"roc_auc"`` for two classes, ``"roc_auc_ovo"`` for more, ``"r2"`` for numbers.
+        A name of a score of scikit-learn. None is ``"roc_auc"`` for two classes, ``"roc_auc_ovo"`` for more, ``"r2"`` for
+        numbers.
     common_model : {"forest", "lightgbm", "linear"}, default="forest"
         What is fitted on the columns of every system, too, to compare the columns alone.
     task : {"classification", "regression"} or None, default=None
