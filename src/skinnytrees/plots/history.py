@@ -32,7 +32,7 @@ class HistoryDisplay:
     >>> from skinnytrees import SkinnyTreesClassifier
     >>> from skinnytrees.penalties import GroupL0
     >>> X, y = load_wine(return_X_y=True)
-    >>> model = SkinnyTreesClassifier(penalty=GroupL0(0.01, rate=0.1), max_epochs=5, random_state=0).fit(X, y)
+    >>> model = SkinnyTreesClassifier(penalty=GroupL0(20, rate=0.1), max_epochs=2, random_state=0).fit(X, y)
     >>> model.plot_history().axes_[1].get_ylabel()
     'number of features'
     """
