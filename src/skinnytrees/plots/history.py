@@ -95,8 +95,8 @@ class HistoryDisplay:
         axes[1].plot(epoch, self.n_features, marker=marker, color=colours.ink)
         axes[1].set_ylim(0, max(1.0, 1.08 * self.n_features.max()))
         axes[1].annotate(
-            f"{self.n_features[-1]}", (epoch[-1], self.n_features[-1]), xytext=(0, 6), textcoords="offset points",
-            ha="right", color=colours.accent,
+            f"{self.n_features[-1]}", (epoch[-1], self.n_features[-1]), xytext=(5, 0), textcoords="offset points",
+            va="center", color=colours.accent,
         )  # fmt: skip
         axes[1].set_ylabel("number of features")
         axes[1].set_xlabel("epoch")
