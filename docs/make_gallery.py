@@ -69,7 +69,7 @@ def pictures() -> Iterator[tuple[str, Draw]]:
 
     X_sugar, sugar = load_diabetes(return_X_y=True, as_frame=True)
     penalised = SkinnyTreesRegressor(
-        penalty=GroupL0(0.02, rate=0.002),
+        penalty=GroupL0(20, rate=0.002),
         learning_rate=0.1,
         max_epochs=60,
         n_estimators=20,

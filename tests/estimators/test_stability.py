@@ -25,7 +25,10 @@ from skinnytrees.penalties import GroupL0
 mpl.use("Agg")
 
 # Most tests use selectors that are quick, on columns that are noise.
-pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.UnstableSelectionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.UnstableSelectionWarning"),
+    pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning"),
+]
 
 SIGNAL = [2, 5, 23]
 

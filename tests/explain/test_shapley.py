@@ -12,10 +12,12 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from explain.brute_force import shapley_values as brute_force
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.activations import Sigmoid, SmoothStep
+from skinnytrees.exceptions import SelectionWarning
 from skinnytrees.explain.games import Game
 from skinnytrees.explain.shapley import coalition_weights, shapley_values
 from skinnytrees.kernels.state import start_trees
 from skinnytrees.model.soft_trees import SoftTrees
+from skinnytrees.penalties import GroupL0
 from skinnytrees.tables.column_views import Views
 from skinnytrees.tables.encoding import Encoder
 from skinnytrees.tables.groups import Groups
@@ -208,9 +210,8 @@ def test_a_model_of_no_feature_and_one_of_one_feature():
     one = SkinnyTreesRegressor(1, **FEW).fit(X, X[:, 1])
     found = one.explain(X[:4], X)
     np.testing.assert_allclose(found.values[:, 0], one.predict(X[:4]) - one.predict(X).mean())
-    from skinnytrees.penalties import GroupL0
-
-    none = SkinnyTreesRegressor(penalty=GroupL0(1e6), **FEW).fit(X, X[:, 1])
+    with pytest.warns(SelectionWarning, match="removed all features"):
+        none = SkinnyTreesRegressor(penalty=GroupL0(1e6), **FEW).fit(X, X[:, 1])
     assert none.n_features_selected_ == 0
     empty = none.explain(X[:4])
     assert empty.values.shape == (4, 0)

@@ -152,14 +152,16 @@ def test_path_with_costs_is_drawn_against_costs():
     assert not any("budget" in text.get_text() for text in by_number.get_legend().get_texts())
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")  # all features go
 @STYLES
 def test_history_of_a_penalised_fit_shows_loss_and_features_of_every_epoch(wine, style):
     _, X, y = wine
-    model = SkinnyTreesClassifier(penalty=GroupL0(0.01, rate=0.1), max_epochs=6, random_state=0).fit(X, y)
+    model = SkinnyTreesClassifier(penalty=GroupL0(20, rate=0.1), max_epochs=6, random_state=0).fit(X, y)
     with plt.style.context(style):
         display = model.plot_history()
         display.figure_.canvas.draw()
     loss, features = display.axes_
+    assert len(set(model.history_["n_features"])) > 1, "features go in some epoch"
     np.testing.assert_array_equal(loss.lines[0].get_ydata(), model.history_["loss"])
     np.testing.assert_array_equal(loss.lines[1].get_ydata(), model.history_["val_loss"])
     np.testing.assert_array_equal(features.lines[0].get_ydata(), model.history_["n_features"])

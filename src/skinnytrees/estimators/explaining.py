@@ -47,7 +47,7 @@ class Explains:
         >>> explanation = model.explain(X[:5], background=X[::10])
         >>> explanation.values.shape, explanation.method
         ((5, 3), 'exact')
-        >>> abs(explanation.scores - model.decision_function(X[:5])).max() < 1e-9
+        >>> bool(abs(explanation.scores - model.decision_function(X[:5])).max() < 1e-9)
         True
         """
         from skinnytrees.explain import explain

@@ -49,7 +49,7 @@ class Explanation:
     >>> explanation = model.explain(X[:4])
     >>> explanation.values.shape  # rows, selected features, classes
     (4, 3, 3)
-    >>> abs(explanation.scores - model.decision_function(X[:4])).max() < 1e-6
+    >>> bool(abs(explanation.scores - model.decision_function(X[:4])).max() < 1e-6)
     True
     """
 

@@ -32,7 +32,7 @@ class HistoryDisplay:
     >>> from skinnytrees import SkinnyTreesClassifier
     >>> from skinnytrees.penalties import GroupL0
     >>> X, y = load_wine(return_X_y=True)
-    >>> model = SkinnyTreesClassifier(penalty=GroupL0(0.01, rate=0.1), max_epochs=5, random_state=0).fit(X, y)
+    >>> model = SkinnyTreesClassifier(penalty=GroupL0(20, rate=0.1), max_epochs=2, random_state=0).fit(X, y)
     >>> model.plot_history().axes_[1].get_ylabel()
     'number of features'
     """
@@ -95,8 +95,8 @@ class HistoryDisplay:
         axes[1].plot(epoch, self.n_features, marker=marker, color=colours.ink)
         axes[1].set_ylim(0, max(1.0, 1.08 * self.n_features.max()))
         axes[1].annotate(
-            f"{self.n_features[-1]}", (epoch[-1], self.n_features[-1]), xytext=(0, 6), textcoords="offset points",
-            ha="right", color=colours.accent,
+            f"{self.n_features[-1]}", (epoch[-1], self.n_features[-1]), xytext=(5, 0), textcoords="offset points",
+            va="center", color=colours.accent,
         )  # fmt: skip
         axes[1].set_ylabel("number of features")
         axes[1].set_xlabel("epoch")
