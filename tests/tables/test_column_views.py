@@ -383,6 +383,7 @@ PARAMETERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
 @pytest.mark.usefixtures("all_views")
 @pytest.mark.parametrize("way", PARAMETERS)
 def test_fitted_model_with_all_views_counts_features_and_survives_storing(way):
