@@ -181,15 +181,16 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
 
     def _problem(self, training: Rows, groups: Groups) -> Problem:
         loss = self._loss()
+        target = self._target_scale(training, loss)
         words = set() if self._vocabulary is None else set(self._vocabulary.words)
         return Problem(
-            loss=loss,
+            loss=loss.for_targets((training.Y - target.shift) / target.scale),
             activation=chosen_activation(self),
             n_outputs=self._n_outputs(training),
             groups=groups,
             is_categorical=np.isin(np.arange(self.n_features_in_), sorted(words | self._categorical_columns())),
             standardize=self.standardize,
-            target=self._target_scale(training, loss),
+            target=target,
             n_threads=allowed_threads(self.n_jobs),
         )
 

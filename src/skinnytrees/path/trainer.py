@@ -56,9 +56,13 @@ class Trainer:
                 run.sync()
                 refuse_divergence(loss, trees.flat, recipe.n_epochs, settings)
                 return loss
-            except DivergenceError:
+            except DivergenceError as error:
                 if rate < 1e-6 * recipe.learning_rate:
-                    raise
+                    raise DivergenceError(
+                        f"The path cannot be trained on this data: with each learning rate from {recipe.learning_rate:g} down to "
+                        f"{rate:.0e}, the loss is not a finite number. The numbers in X or y, or those that the loss gives, are "
+                        "too large. Divide them by their typical size, or leave standardize=True."
+                    ) from error
                 trees.flat[:] = start
                 rate /= 4
 
