@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.speed import best_seconds
 from skinnytrees import SkinnyTreesClassifier
 from skinnytrees.activations import SmoothStep
-from skinnytrees.kernels.hard_splits import node_by_node, reached_share
+from skinnytrees.kernels.hard_splits import node_by_node, reached_fraction
 from skinnytrees.threads import one_blas_thread
 
 N_ROWS, N_COLUMNS, N_SELECTED = 100_000, 5_000, 50
@@ -74,7 +74,7 @@ def hard_split_times(depth: int, theta: float) -> tuple[float, float, float]:
     for nodes in (None, node_by_node(model.trees)):
         model.__dict__["reached_nodes"] = nodes  # in place of the model's own choice
         seconds.append(best_seconds(lambda: model.raw(X), 5) / len(X))
-    return reached_share(model.trees, theta), 1e6 * seconds[0], 1e6 * seconds[1]
+    return reached_fraction(model.trees, theta), 1e6 * seconds[0], 1e6 * seconds[1]
 
 
 def row_times(predict: Callable[[], object], repeats: int) -> tuple[float, float]:

@@ -74,11 +74,11 @@ def dense_rows(n_rows: int, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def sparse_rows(n_rows: int, n_columns: int, share_of_ones: float = 0.01) -> tuple[sparse.csr_matrix, np.ndarray]:
+def sparse_rows(n_rows: int, n_columns: int, fraction_of_ones: float = 0.01) -> tuple[sparse.csr_matrix, np.ndarray]:
     """Zeros and ones; a column with signal is one in about a third of the second class."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, n_rows)
-    per_row = round(n_columns * share_of_ones)
+    per_row = round(n_columns * fraction_of_ones)
     noise = (np.repeat(np.arange(n_rows), per_row), rng.integers(0, n_columns, n_rows * per_row))
     signal = np.nonzero((rng.random((n_rows, N_SIGNAL)) < 0.3) & (y[:, None] == 1))
     cells = np.concatenate([noise, signal], axis=1)

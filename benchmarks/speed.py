@@ -15,8 +15,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from skinnytrees.activations import Sigmoid
-from skinnytrees.kernels.blas import add_product, add_product_ta
 from skinnytrees.kernels.compilation import kernel
+from skinnytrees.kernels.numba_bridge.gemm import add_product, add_product_ta
 from skinnytrees.kernels.state import Data, Trees, start_trees
 from skinnytrees.losses import Multinomial
 from skinnytrees.penalties import GroupL0
@@ -34,7 +34,7 @@ class Case(NamedTuple):
     n_trees: int
     depth: int
     batch_size: int
-    share_of_ones: float | None = None  # of a sparse table
+    fraction_of_ones: float | None = None  # of a sparse table
 
     @property
     def steps_an_epoch(self) -> int:
@@ -59,7 +59,7 @@ CASES = {
     "D": Case(5000, 33, 2, 15, 4, 64),
     "E": Case(6000, 5000, 2, 50, 4, 256),
 }
-SPARSE_CASES = {"F": Case(800, 100_000, 2, 20, 4, 256, share_of_ones=0.01)}
+SPARSE_CASES = {"F": Case(800, 100_000, 2, 20, 4, 256, fraction_of_ones=0.01)}
 CASE_HEADER = "case     N      p  trees depth batch"
 
 # Every step thresholds, but the penalty is too weak to remove a group: what is measured are dense steps.
@@ -76,11 +76,11 @@ def ours_with_threads(settings: TrainingSettings, n_threads: int) -> TrainingSet
 def random_problem(case: Case, rng: np.random.Generator) -> tuple[Trees, Data]:
     """A fresh ensemble, and rows that say nothing about their labels."""
     shape = case.n_rows, case.n_columns
-    if case.share_of_ones is None:
+    if case.fraction_of_ones is None:
         X: Any = rng.standard_normal(shape, dtype=np.float32)
     else:
         X = sparse.random_array(
-            shape, density=case.share_of_ones, format="csr", dtype=np.float32, rng=rng, data_sampler=lambda size: np.ones(size)
+            shape, density=case.fraction_of_ones, format="csr", dtype=np.float32, rng=rng, data_sampler=lambda size: np.ones(size)
         )  # fmt: skip
     y = rng.integers(0, case.n_outputs, (case.n_rows, 1)).astype(np.float32)
     trees = start_trees(case.n_columns, case.n_trees, case.depth, case.n_outputs, rng)

@@ -28,13 +28,13 @@ class SoftTrees(nn.Module):
         super().__init__()
         self.n_trees = start.n_trees
         self.depth = (start.O.shape[1] // start.n_trees).bit_length() - 1
-        self.share_left = share_left(activation)
+        self.probability_left = probability_left(activation)
         self.W = nn.Parameter(torch.tensor(start.W))
         self.b = nn.Parameter(torch.tensor(start.b))
         self.O = nn.Parameter(torch.tensor(start.O.T).contiguous())
 
     def forward(self, X: Tensor) -> Tensor:
-        S = self.share_left(torch.addmm(self.b, X, self.W)).view(len(X), -1, self.n_trees)
+        S = self.probability_left(torch.addmm(self.b, X, self.W)).view(len(X), -1, self.n_trees)
         reach = S.new_ones(1, 1, 1)
         for level in range(self.depth):
             left = reach * S[:, 2**level - 1 : 2 ** (level + 1) - 1]
@@ -49,7 +49,7 @@ class SoftTrees(nn.Module):
         return int(kept.sum())
 
 
-def share_left(activation: Activation) -> Callable[[Tensor], Tensor]:
+def probability_left(activation: Activation) -> Callable[[Tensor], Tensor]:
     """The package's activation in torch."""
     theta = activation.theta
     if isinstance(activation, Sigmoid):

@@ -1,7 +1,7 @@
 """A second implementation to hold the compiled one against: NumPy, one tree and one leaf at a time, from the paper.
 
 It shares neither code nor method with the kernels: chances are products over a leaf's ancestors (section S2), gradients
-come from the product rule and not from a pass back up the tree. Below it stand the small cases that tests share.
+come from the product rule and not from a pass back up the tree. Below it stand the small cases that tests probability.
 """
 
 import ctypes
@@ -51,8 +51,8 @@ def route(activation, z):
     assert isinstance(activation, SmoothStep)
     gamma = 2 * theta  # the smooth-step of Hazimeh et al. (2020), with its width gamma
     inside = np.abs(z) < theta
-    share = np.where(inside, -2 * z**3 / gamma**3 + 3 * z / (2 * gamma) + 0.5, z > 0)
-    return share, np.where(inside, -6 * z**2 / gamma**3 + 3 / (2 * gamma), 0)
+    probability = np.where(inside, -2 * z**3 / gamma**3 + 3 * z / (2 * gamma) + 0.5, z > 0)
+    return probability, np.where(inside, -6 * z**2 / gamma**3 + 3 / (2 * gamma), 0)
 
 
 def path_to(leaf: int, n_splits: int) -> Iterator[tuple[int, bool]]:
@@ -64,18 +64,20 @@ def path_to(leaf: int, n_splits: int) -> Iterator[tuple[int, bool]]:
         level_above //= 2
 
 
-def turns(share: np.ndarray, leaf: int) -> list[np.ndarray]:
+def turns(probability: np.ndarray, leaf: int) -> list[np.ndarray]:
     """The factors whose product is the chance to arrive at a leaf."""
-    return [share[:, node] if left else 1 - share[:, node] for node, left in path_to(leaf, share.shape[1])]
+    return [
+        probability[:, node] if left else 1 - probability[:, node] for node, left in path_to(leaf, probability.shape[1])
+    ]
 
 
 def predict(ensemble: Ensemble, X, activation):
     """Sum over trees of the leaf weights, each with the chance to arrive there."""
     F = np.zeros((len(X), ensemble.O.shape[2]), dtype=ensemble.O.dtype)
     for W, b, leaves in zip(*ensemble, strict=True):
-        share, _ = route(activation, X @ W.T + b)
+        probability, _ = route(activation, X @ W.T + b)
         for leaf, weights in enumerate(leaves):
-            F += np.outer(np.prod(turns(share, leaf), axis=0), weights)
+            F += np.outer(np.prod(turns(probability, leaf), axis=0), weights)
     return F
 
 
@@ -106,16 +108,16 @@ def gradients(ensemble: Ensemble, data: Data, loss, activation) -> tuple[float, 
     G = G * (weight / len(X))[:, None]
     result = Ensemble(*(np.zeros_like(part) for part in ensemble))
     for tree, (W, b, leaves) in enumerate(zip(*ensemble, strict=True)):
-        share, slope = route(activation, X @ W.T + b)
-        by_share = np.zeros_like(share)
+        probability, slope = route(activation, X @ W.T + b)
+        by_probability = np.zeros_like(probability)
         for leaf, weights in enumerate(leaves):
-            factors = turns(share, leaf)
+            factors = turns(probability, leaf)
             result.O[tree, leaf] = np.prod(factors, axis=0) @ G
-            for k, (node, left) in enumerate(path_to(leaf, share.shape[1])):
+            for k, (node, left) in enumerate(path_to(leaf, probability.shape[1])):
                 others = np.prod(factors[:k] + factors[k + 1 :], axis=0)
-                by_share[:, node] += (1 if left else -1) * others * (G @ weights)
-        result.W[tree] = (by_share * slope).T @ X
-        result.b[tree] = (by_share * slope).sum(axis=0)
+                by_probability[:, node] += (1 if left else -1) * others * (G @ weights)
+        result.W[tree] = (by_probability * slope).T @ X
+        result.b[tree] = (by_probability * slope).sum(axis=0)
     return float(np.mean(weight * row_loss)), result
 
 
@@ -237,9 +239,9 @@ def central_differences(function, at: np.ndarray, h: float = 1e-6) -> np.ndarray
 
 def run_activation(activation, z) -> tuple[np.ndarray, np.ndarray]:
     """Share and slope as compiled code gives them."""
-    share = np.array(z)
-    slope = np.full_like(share, np.inf)
-    number = ctypes.POINTER(np.ctypeslib.as_ctypes_type(share.dtype))
-    function = activation.kernel(share.dtype).ctypes
-    function(share.ctypes.data_as(number), slope.ctypes.data_as(number), share.size, activation.theta)
-    return share, slope
+    probability = np.array(z)
+    slope = np.full_like(probability, np.inf)
+    number = ctypes.POINTER(np.ctypeslib.as_ctypes_type(probability.dtype))
+    function = activation.kernel(probability.dtype).ctypes
+    function(probability.ctypes.data_as(number), slope.ctypes.data_as(number), probability.size, activation.theta)
+    return probability, slope

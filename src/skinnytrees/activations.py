@@ -1,4 +1,4 @@
-"""How a split sends a sample left and right: the share that goes left as a function of w.x + b."""
+"""How a split sends a sample left and right: the probability to go left as a function of w.x + b."""
 
 import functools
 import math
@@ -18,7 +18,7 @@ class Activation(Protocol):
     theta: float
 
     def kernel(self, dtype: Any) -> Any:
-        """Compiled ``(z and share, slope, n, theta)``: overwrites z by the share that goes left, fills the slope."""
+        """Compiled ``(z and probability, slope, n, theta)``: overwrites z by the probability to go left, fills the slope."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ def _compiled(fill: Any, dtype: np.dtype) -> Any:
 def _fill_sigmoid(z_address, slope_address, n, theta):  # type: ignore[no-untyped-def]
     z, slope = carray(z_address, n), carray(slope_address, n)
     for i in range(n):
-        share = 1 / (1 + math.exp(-z[i] / theta))
-        z[i] = share
-        slope[i] = share * (1 - share) / theta
+        probability = 1 / (1 + math.exp(-z[i] / theta))
+        z[i] = probability
+        slope[i] = probability * (1 - probability) / theta
 
 
 def _fill_sigmoid_float32(z_address, slope_address, n, theta):  # type: ignore[no-untyped-def]
@@ -101,7 +101,7 @@ def _fill_sigmoid_float32(z_address, slope_address, n, theta):  # type: ignore[n
 
 @inner_kernel
 def _rational_sigmoid(z, slope, theta):  # type: ignore[no-untyped-def]
-    # share = (1 + tanh(z / (2 theta))) / 2 with the minimax rational tanh that numeric libraries use in float32
+    # probability = (1 + tanh(z / (2 theta))) / 2 with the minimax rational tanh that numeric libraries use in float32
     # (degree 13 over degree 6, exact to rounding); numba's exp would not run in SIMD lanes. A kernel of its own,
     # because a function argument checks every division, which keeps it out of SIMD lanes, too.
     half, one, limit = np.float32(0.5), np.float32(1), np.float32(7.90531110763549805)
@@ -121,9 +121,9 @@ def _rational_sigmoid(z, slope, theta):  # type: ignore[no-untyped-def]
         x = -limit if x < -limit else x
         q = x * x
         above = x * (a1 + q * (a3 + q * (a5 + q * (a7 + q * (a9 + q * (a11 + q * a13))))))
-        share = half + half * (above / (b0 + q * (b2 + q * (b4 + q * b6))))
-        z[i] = share
-        slope[i] = share * (one - share) * inverse
+        probability = half + half * (above / (b0 + q * (b2 + q * (b4 + q * b6))))
+        z[i] = probability
+        slope[i] = probability * (one - probability) * inverse
 
 
 def _fill_smooth_step(z_address, slope_address, n, theta):  # type: ignore[no-untyped-def]

@@ -16,7 +16,7 @@ from skinnytrees.model.feature_path import FeaturePath
 from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.path.comparison import Scorer, no_worse
 from skinnytrees.path.evidence import Evidence, HeldOutRows, Judge
-from skinnytrees.path.final import FinalChoice, Fold, Trial, blends_to_try, choose_final, plain_blends
+from skinnytrees.path.final import FinalChoice, Fold, Trial, blends_to_try, choose_final_ensemble, plain_blends
 from skinnytrees.path.points import PathInputs, data_of
 from skinnytrees.path.pruning import start_pruning
 from skinnytrees.path.rules import PathRules
@@ -59,8 +59,8 @@ class Problem:
 
     def prepare(self, rows: Rows, groups: NDArray[np.intp] | None = None) -> Prepared:
         """Learn the encoding from these rows, for all groups or some."""
-        chosen = self.groups if groups is None else self.groups.take(groups)
-        encoder = Encoder.learn(rows.X, rows.weight, chosen, self.is_categorical, self.standardize, self.views)
+        some_groups = self.groups if groups is None else self.groups.take(groups)
+        encoder = Encoder.learn(rows.X, rows.weight, some_groups, self.is_categorical, self.standardize, self.views)
         return Prepared(encoder, self.target, _as_data(rows, encoder, self.target))
 
     def prepare_support(self, rows: Rows, groups: NDArray[np.intp]) -> Prepared:
@@ -149,9 +149,9 @@ def fit_path(problem: Problem, splits: Splits, settings: PathSettings, rng: np.r
             branch_noise=0.0 if walk.inputs.recipes.prune_from else settings.rules.screening.noise,
         )  # fmt: skip
         candidate = chooser.choose(walk.branches, evidence)
-        model, final = _finish(problem, splits, settings, walk, folds, candidate, prepared, rng)
+        model, final_choice = _finish(problem, splits, settings, walk, folds, candidate, prepared, rng)
     path = _as_path(problem, prepared, judge, candidate, model)
-    _warn_if_nothing_learned(judge, final.evidence)
+    _warn_if_nothing_learned(judge, final_choice.evidence)
     return PathFit(model, path, candidate.branch.reports)
 
 
@@ -251,26 +251,26 @@ def _finish(
     if walk.interrupted:
         return model, FinalChoice(0, ())
     try:
-        final = _choose_final(problem, splits, settings, walk, folds, candidate, rng)
+        final_choice = _choose_final(problem, splits, settings, walk, folds, candidate, rng)
         if splits.held_out is not None:
-            encoder = _final_styles(problem)[final.trial].prepare_support(splits.training, support).encoder
-            model = _as_model(problem, encoder, final.ensembles[0], final.factor)
+            encoder = _final_styles(problem)[final_choice.trial].prepare_support(splits.training, support).encoder
+            model = _as_model(problem, encoder, final_choice.ensembles[0], final_choice.factor)
     except KeyboardInterrupt:
         warnings.warn(interruption, stacklevel=7)
         return model, FinalChoice(0, ())
     if splits.held_out is not None:
         if not settings.refit:
-            return model, final
+            return model, final_choice
         interruption = "The refit was interrupted; the model has not seen the held-out rows."
     try:
-        again = _final_styles(problem)[final.trial].prepare_support(splits.everything, support)
-        trees = problem.trainer.start_blend(again.data, final.blend, rng)
-        model = _as_model(problem, again.encoder, trees, final.factor)
+        again = _final_styles(problem)[final_choice.trial].prepare_support(splits.everything, support)
+        trees = problem.trainer.start_blend(again.data, final_choice.blend, rng)
+        model = _as_model(problem, again.encoder, trees, final_choice.factor)
     except KeyboardInterrupt:
         warnings.warn(interruption, stacklevel=7)
         if splits.held_out is None:
             return model, FinalChoice(0, ())
-    return model, final
+    return model, final_choice
 
 
 def _choose_final(
@@ -295,7 +295,7 @@ def _choose_final(
         Trial([_as_fold(style, *pair) for pair in pairs], some) for style, some in zip(styles, blends, strict=False)
     ]
     noise = rules.noise_on_few_rows if n_rows < rules.few_rows_below else 0.0
-    return choose_final(trials, problem.judge(settings.scorer), noise, rng)
+    return choose_final_ensemble(trials, problem.judge(settings.scorer), noise, rng)
 
 
 def _final_styles(problem: Problem) -> tuple[Problem, Problem]:

@@ -17,7 +17,9 @@ from scipy.special import xlogy
 from sklearn.metrics import roc_auc_score
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.compilation import call, function_argument, kernel, pointer, scalar_type
+from skinnytrees.kernels.compilation import function_argument, kernel, scalar_type
+from skinnytrees.kernels.numba_bridge.calls import call
+from skinnytrees.kernels.numba_bridge.pointers import pointer
 
 
 class TargetScale(NamedTuple):

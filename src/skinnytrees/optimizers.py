@@ -1,18 +1,18 @@
 """Optimisers and learning-rate schedules as small parts.
 
-A schedule gives the rate of every step. An optimiser knows which run (``runs.py``) trains an ensemble on some data.
+A schedule gives the rate of every step. An optimiser names its kind of steps; ``training/epoch_runners`` has the code for it.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.state import make_moments
-from skinnytrees.training.runs import CellsRun, FixedRun, Run, Task, begin_at_fixed_support, begin_penalised
+
+# The kinds of steps that training knows: with a threshold after each, without any, and those of Adam.
+Steps = Literal["proximal", "fixed_support", "adam"]
 
 
 class RateSchedule(Protocol):
@@ -48,11 +48,11 @@ class OneCycle:
     Parameters
     ----------
     warm_up : float, default=0.3
-        Share of the steps that go up.
+        Fraction of the steps that go up.
     start : float, default=0.04
-        First rate as a share of the full one.
+        First rate as a fraction of the full one.
     end : float, default=0.0001
-        Last rate as a share of the full one.
+        Last rate as a fraction of the full one.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class OneCycle:
     name: ClassVar[str] = "one_cycle"
 
     def __post_init__(self) -> None:
-        """Refuse a warm-up that is no share."""
+        """Refuse a warm-up that is no fraction."""
         refuse_unless(0 < self.warm_up < 1, f"warm_up={self.warm_up!r} must lie between 0 and 1, such as 0.3.")
 
     def rates(self, step: NDArray[Any], n_steps: int, learning_rate: float) -> NDArray[np.float64]:
@@ -84,10 +84,8 @@ class OneCycle:
 class Optimizer(Protocol):
     """What training asks of an optimiser."""
 
+    steps: ClassVar[Steps]
     has_prox: ClassVar[bool]
-
-    def begin(self, task: Task) -> Run:
-        """Prepare to train the task's trees in place."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +100,8 @@ class SGD:
     """
 
     name: ClassVar[str] = "sgd"
+    steps: ClassVar[Steps] = "proximal"
     has_prox: ClassVar[bool] = True
-
-    def begin(self, task: Task) -> Run:
-        """Prepare to train the task's trees in place."""
-        return begin_penalised(task)
 
 
 @dataclass(frozen=True)
@@ -120,11 +115,8 @@ class FixedSupportSGD:
     False
     """
 
+    steps: ClassVar[Steps] = "fixed_support"
     has_prox: ClassVar[bool] = False
-
-    def begin(self, task: Task) -> Run:
-        """Prepare to train the task's trees in place."""
-        return begin_at_fixed_support(task)
 
 
 @dataclass(frozen=True)
@@ -139,13 +131,8 @@ class Adam:
     """
 
     name: ClassVar[str] = "adam"
+    steps: ClassVar[Steps] = "adam"
     has_prox: ClassVar[bool] = False
-
-    def begin(self, task: Task) -> Run:
-        """Prepare to train the task's trees in place."""
-        run = CellsRun(task) if sparse.issparse(task.data.X) else FixedRun(task)
-        run.moments = make_moments(task.trees)
-        return run
 
 
 SCHEDULES: dict[str, type[Constant] | type[OneCycle]] = {kind.name: kind for kind in (Constant, OneCycle)}

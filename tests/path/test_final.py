@@ -14,7 +14,7 @@ from skinnytrees.kernels.state import Data
 from skinnytrees.losses import SquaredError
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD
 from skinnytrees.path.evidence import Judge
-from skinnytrees.path.final import FinalChoice, Fold, Trial, blends_to_try, choose_final, large_recipes
+from skinnytrees.path.final import FinalChoice, Fold, Trial, blends_to_try, choose_final_ensemble, large_recipes
 from skinnytrees.path.rules import DEFAULT_RULES, VALUES_AND_PLANES, Recipe, replace_rule
 from skinnytrees.path.trainer import Trainer, average
 
@@ -122,7 +122,7 @@ def linear_folds(n_folds=3, n_rows=90):
 @pytest.mark.parametrize(("noise", "expected"), [(0.0, GOOD), (1.0, GOOD), (1e9, USELESS)])
 def test_first_blend_is_taken_unless_another_is_better_by_more_than_the_noise(n_folds, noise, expected):
     folds, judge = linear_folds(n_folds), make_judge()
-    choice = choose_final(
+    choice = choose_final_ensemble(
         [Trial(folds, [(USELESS,), (GOOD,), (GOOD, USELESS)])], judge, noise, np.random.default_rng(0)
     )
     assert choice.blend == (expected,)
@@ -134,7 +134,7 @@ def test_first_blend_is_taken_unless_another_is_better_by_more_than_the_noise(n_
 
 
 def test_without_folds_the_first_blend_is_taken_as_it_is():
-    choice = choose_final([Trial([], [(USELESS,), (GOOD,)])], make_judge(), 0.0, np.random.default_rng(0))
+    choice = choose_final_ensemble([Trial([], [(USELESS,), (GOOD,)])], make_judge(), 0.0, np.random.default_rng(0))
     assert choice == FinalChoice(0, (USELESS,))
     assert choice.factor == 1
     assert choice.evidence is None
@@ -143,7 +143,7 @@ def test_without_folds_the_first_blend_is_taken_as_it_is():
 def test_blend_of_another_trial_is_taken_where_it_is_better():
     folds = linear_folds()
     trials = [Trial(folds, [(USELESS,)]), Trial(folds, [(USELESS,), (GOOD,)])]
-    choice = choose_final(trials, make_judge(), 0.0, np.random.default_rng(0))
+    choice = choose_final_ensemble(trials, make_judge(), 0.0, np.random.default_rng(0))
     assert (choice.trial, choice.blend) == (1, (GOOD,))
 
 
@@ -165,7 +165,7 @@ def test_recipe_in_several_blends_is_trained_once_per_fold(monkeypatch):
 
     monkeypatch.setattr(Trainer, "start_each", record)
     blends = [(USELESS, GOOD), (GOOD,), (USELESS,)]
-    choose_final([Trial(linear_folds(2), blends)], make_judge(), 0.0, np.random.default_rng(0))
+    choose_final_ensemble([Trial(linear_folds(2), blends)], make_judge(), 0.0, np.random.default_rng(0))
     assert trained == 2 * [USELESS, GOOD]
 
 

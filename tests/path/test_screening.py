@@ -43,7 +43,9 @@ def test_screening_gives_one_point_per_size_and_keeps_what_is_always_selected():
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_training_in_sample_space_is_training_in_feature_space(kind, monkeypatch):
-    monkeypatch.setattr("skinnytrees.training.runs._WIDE", np.inf)  # SGD stays in feature space
+    monkeypatch.setattr(
+        "skinnytrees.training.epoch_runners.wide._COLUMNS_PER_ROW", np.inf
+    )  # SGD stays in feature space
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 80)) * (rng.random((30, 80)) < 0.3)
     data = Data(X.astype(np.float32), X[:, :1].astype(np.float32), np.ones(30, dtype=np.float32))

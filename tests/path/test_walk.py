@@ -60,7 +60,7 @@ def test_interrupt_after_the_walk_keeps_what_there_is(fraction, refit, interrupt
     if interrupted == "training":
         monkeypatch.setattr(Trainer, "start_blend", interrupt)
     else:
-        monkeypatch.setattr(fitting, "choose_final", interrupt)
+        monkeypatch.setattr(fitting, "choose_final_ensemble", interrupt)
     with pytest.warns(UserWarning, match=message) as caught:
         cut = clone(model).fit(X, y)
     assert caught[0].filename == __file__, "the warning points to the user's line"
@@ -75,7 +75,7 @@ def test_sparse_table_of_many_rows_stays_sparse_and_selects_as_in_sample_space(m
     X = sparse.random_array((300, 400), density=0.05, format="csr", random_state=1, data_sampler=rng.standard_normal)
     y = np.asarray(X[:, [1, 2]].sum(axis=1)).ravel() > 0
     expected = SkinnyTreesClassifier(20, random_state=0).fit(X, y)
-    monkeypatch.setattr("skinnytrees.training.runs._SAMPLE_SPACE_ROWS", 10)
+    monkeypatch.setattr("skinnytrees.training.epoch_runners.choice._SAMPLE_SPACE_ROWS", 10)
     monkeypatch.setattr("skinnytrees.path.points._MOST_DENSE_VALUES", 0)
     model = SkinnyTreesClassifier(20, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.path_.supports[3], expected.path_.supports[3])

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from skinnytrees.activations import ACTIVATIONS, Activation
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss
-from skinnytrees.optimizers import OPTIMIZERS, SCHEDULES
+from skinnytrees.optimizers import OPTIMIZERS, SCHEDULES, SGD, Adam, FixedSupportSGD
 from skinnytrees.penalties import NoPenalty
 from skinnytrees.training.loop import TrainingSettings
 
@@ -25,7 +25,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "l2": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "activation": [StrOptions(set(ACTIVATIONS)), HasMethods("kernel")],
     "penalty": [StrOptions({"path"}), HasMethods("thresholds"), None],
-    "optimizer": [StrOptions(set(OPTIMIZERS)), HasMethods("begin")],
+    "optimizer": [StrOptions(set(OPTIMIZERS)), SGD, FixedSupportSGD, Adam],
     "schedule": [StrOptions(set(SCHEDULES)), HasMethods("rates")],
     "feature_costs": ["array-like", Mapping, StrOptions({"groups"}), None],
     "feature_groups": ["array-like", Mapping, None],

@@ -65,8 +65,8 @@ def read_trials(folder: Path) -> list[Trial]:
 def sample_trials(trials: list[Trial], n_trials: int = 60, seed: int = 0) -> list[Trial]:
     """A fixed sample of the trials that ended with some features, but not all; the authors' quickest first."""
     sparse = [trial for trial in trials if 1 <= trial.n_features <= 32]
-    chosen = np.random.default_rng(seed).permutation(len(sparse))[:n_trials]
-    return sorted((sparse[i] for i in chosen), key=lambda trial: trial.seconds)
+    sample = np.random.default_rng(seed).permutation(len(sparse))[:n_trials]
+    return sorted((sparse[i] for i in sample), key=lambda trial: trial.seconds)
 
 
 def seeds_for(trial: Trial, most: int = _MOST_SEEDS) -> range:

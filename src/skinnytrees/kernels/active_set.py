@@ -5,11 +5,11 @@ scores, and a step brings it back only if ``eta ||x' D||`` exceeds the threshold
 almost all of them without a look at their columns; the rest join the step with zero weights, and the threshold decides.
 """
 
-from skinnytrees.kernels.blas import add_product, add_product_ta
 from skinnytrees.kernels.compilation import part
 from skinnytrees.kernels.copying import gather_columns, repeat_row
+from skinnytrees.kernels.numba_bridge.gemm import add_product, add_product_ta
+from skinnytrees.kernels.numba_bridge.views import block_of, rows_of, top
 from skinnytrees.kernels.prox import norm_of, threshold_group
-from skinnytrees.kernels.views import block_of, rows_of, top
 
 # Rounding of single precision must not rule out a group: bounds are taken this much larger.
 SAFETY = 1.001
@@ -50,7 +50,7 @@ def begin_step(trees, data, active, work, rows, eta, limit):  # type: ignore[no-
     if admit(active, trees.W, top(work.D, rows.shape[0]), eta, limit):
         gather_columns(data.X, rows, active.columns, active.n_alive[1], work.X)
     n_pieces = count_pieces(rows.shape[0], active.n_alive[1], trees.W.shape[1])
-    return cut_blocks(active, min(active.columns_a_block, -(-active.n_alive[1] // n_pieces)))
+    return cut_blocks(active, min(active.columns_per_block, -(-active.n_alive[1] // n_pieces)))
 
 
 @part
@@ -72,10 +72,10 @@ def admit(active, W, D, eta, limit):  # type: ignore[no-untyped-def]
     if before == active.groups.shape[0]:
         return False
     longest_step = eta * norm_of(D) * SAFETY
-    for i in range(active.by_size.shape[0]):
-        group = active.by_size[i]
+    for i in range(active.by_norm_bound.shape[0]):
+        group = active.by_norm_bound[i]
         first, end = active.offsets[group], active.offsets[group + 1]
-        if active.size[group] * longest_step <= limit:  # written so that NaN lets everything in
+        if active.column_norm_bound[group] * longest_step <= limit:  # written so that NaN lets everything in
             break
         if active.place[first] >= 0:
             continue
@@ -129,11 +129,11 @@ def drop_dead(active, W):  # type: ignore[no-untyped-def]
 
 
 @part
-def cut_blocks(active, columns_a_block):  # type: ignore[no-untyped-def]
+def cut_blocks(active, columns_per_block):  # type: ignore[no-untyped-def]
     """Cut the packed groups into runs of about so many columns, a group never in two; how many runs there are."""
     n_blocks, first = 0, 0
     for i in range(active.n_alive[0]):
-        if active.starts[i + 1] - first > columns_a_block and active.starts[i] > first:
+        if active.starts[i + 1] - first > columns_per_block and active.starts[i] > first:
             n_blocks += 1
             active.blocks[n_blocks] = i
             first = active.starts[i]
@@ -144,20 +144,20 @@ def cut_blocks(active, columns_a_block):  # type: ignore[no-untyped-def]
 
 
 @part
-def add_cells_product(cells, rows, place, W, S):  # type: ignore[no-untyped-def]
+def add_csr_product(csr, rows, place, W, S):  # type: ignore[no-untyped-def]
     """S <- S + X W for the rows of a sparse X."""
     for i in range(rows.shape[0]):
         total = S[i]
-        for cell in range(cells.starts[rows[i]], cells.starts[rows[i] + 1]):
-            row = place[cells.columns[cell]]
+        for cell in range(csr.starts[rows[i]], csr.starts[rows[i] + 1]):
+            row = place[csr.columns[cell]]
             if row >= 0:
-                value, weights = cells.values[cell], W[row]
+                value, weights = csr.values[cell], W[row]
                 for j in range(weights.shape[0]):
                     total[j] += value * weights[j]
 
 
 @part
-def step_on_cells(cells, rows, place, n_columns, W, D, shrink, eta):  # type: ignore[no-untyped-def]
+def step_on_csr(csr, rows, place, n_columns, W, D, shrink, eta):  # type: ignore[no-untyped-def]
     """W <- shrink W - eta X'D for the rows of a sparse X."""
     number = W.dtype.type
     factor = number(shrink)
@@ -167,9 +167,9 @@ def step_on_cells(cells, rows, place, n_columns, W, D, shrink, eta):  # type: ig
             weights[j] *= factor
     for i in range(rows.shape[0]):
         gradient = D[i]
-        for cell in range(cells.starts[rows[i]], cells.starts[rows[i] + 1]):
-            row = place[cells.columns[cell]]
+        for cell in range(csr.starts[rows[i]], csr.starts[rows[i] + 1]):
+            row = place[csr.columns[cell]]
             if row >= 0:
-                step, weights = number(eta) * cells.values[cell], W[row]
+                step, weights = number(eta) * csr.values[cell], W[row]
                 for j in range(weights.shape[0]):
                     weights[j] -= step * gradient[j]

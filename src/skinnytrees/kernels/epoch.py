@@ -1,30 +1,32 @@
 """One epoch in one compiled call (paper, Algorithm 1), and the evaluation of an ensemble.
 
-There are three epochs: ``train_epoch`` for a fixed support, ``train_active`` where groups come and go, ``train_cells`` for
-sparse rows. A fit uses one of them, and compiles no more than that. Within one, the way to train is told by what it is
+There are three epochs: ``train_epoch`` for a fixed support, ``train_active`` where groups come and go, ``train_csr`` for
+sparse rows. A fit uses one of them, and compiles no more than that. Within one, how to train is told by what it is
 given: samples or none, Adam's memory or none.
 """
 
 from math import sqrt
 
 from skinnytrees.kernels.active_set import (
-    add_cells_product,
+    add_csr_product,
     admit,
     begin_step,
     count_pieces,
     drop_dead,
     gather_batch,
-    step_on_cells,
+    step_on_csr,
     threshold_groups,
 )
-from skinnytrees.kernels.blas import add_product, add_product_ta, set_product_ta, set_product_tb
-from skinnytrees.kernels.compilation import inner_kernel, kernel, part, pointer
+from skinnytrees.kernels.blas import set_product_ta, set_product_tb
+from skinnytrees.kernels.compilation import inner_kernel, kernel, part
 from skinnytrees.kernels.copying import copy_rows, gather_columns, gather_rows, repeat_row
+from skinnytrees.kernels.numba_bridge.gemm import add_product, add_product_ta
+from skinnytrees.kernels.numba_bridge.pointers import pointer
+from skinnytrees.kernels.numba_bridge.views import block_of, rows_of, top
 from skinnytrees.kernels.prox import norm_of
 from skinnytrees.kernels.routing import ascend, descend
 from skinnytrees.kernels.sample_space import sample_scores, sample_step
-from skinnytrees.kernels.sharing import share_scores, share_step
-from skinnytrees.kernels.views import block_of, rows_of, top
+from skinnytrees.kernels.work_queue import distribute_scores, distribute_step
 
 
 @kernel
@@ -36,7 +38,7 @@ def train_epoch(trees, data, columns, functions, work, samples, moments, schedul
     """
     number = trees.b.dtype.type
     n_splits = trees.b.shape[0]
-    loss, shrinkage, way, longest_step = 0.0, 1.0, 0.0, 0.0
+    loss, shrinkage, total_step, longest_step = 0.0, 1.0, 0.0, 0.0
     for step in range(schedule.eta.shape[0]):
         rows = order[step * batch_size : (step + 1) * batch_size]
         n = rows.shape[0]
@@ -61,41 +63,41 @@ def train_epoch(trees, data, columns, functions, work, samples, moments, schedul
             sample_step(samples, work, rows, shrink, eta)
             shrinkage *= shrink
             moved = eta * norm_of(top(work.D, n))
-            way += moved
+            total_step += moved
             longest_step = max(longest_step, moved)
         else:
             add_product_ta(number(-eta), top(work.X, n), top(work.D, n), number(shrink), trees.W)
-    return loss, shrinkage, way, longest_step
+    return loss, shrinkage, total_step, longest_step
 
 
 @kernel
-def train_active(trees, data, functions, work, active, board, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
+def train_active(trees, data, functions, work, active, queue, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
     """Train on the rows in ``order`` with a threshold after every step; the summed loss."""
     loss = 0.0
     for step in range(schedule.eta.shape[0]):
         rows = order[step * batch_size : (step + 1) * batch_size]
         n = rows.shape[0]
         gather_batch(trees, data, active, work, rows)
-        share_scores(board, count_pieces(n, active.n_alive[1], trees.W.shape[1]), n, trees, active, work)
+        distribute_scores(queue, count_pieces(n, active.n_alive[1], trees.W.shape[1]), n, trees, active, work)
         eta, hard, soft = schedule.eta[step], schedule.hard[step], schedule.soft[step]
         loss += route_batch(trees, data, functions, work, rows)
         step_on_leaves_and_biases(trees, work, n, eta)
         shrink = 1 - 2 * eta * l2 / trees.b.shape[0]
         n_blocks = begin_step(trees, data, active, work, rows, eta, max(hard, soft))
-        share_step(board, n_blocks, n, trees, active, work, shrink, eta, hard, soft)
+        distribute_step(queue, n_blocks, n, trees, active, work, shrink, eta, hard, soft)
         drop_dead(active, trees.W)
     return loss
 
 
 @kernel
-def train_cells(trees, data, cells, functions, work, active, moments, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
+def train_csr(trees, data, csr, functions, work, active, moments, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
     """The same on sparse rows, or, given Adam's memory, steps of Adam without thresholds."""
     loss = 0.0
     for step in range(schedule.eta.shape[0]):
         rows = order[step * batch_size : (step + 1) * batch_size]
         n = rows.shape[0]
         repeat_row(trees.b, top(work.S, n))
-        add_cells_product(cells, rows, active.place, trees.W, work.S)
+        add_csr_product(csr, rows, active.place, trees.W, work.S)
         loss += route_batch(trees, data, functions, work, rows)
         eta, hard, soft = schedule.eta[step], schedule.hard[step], schedule.soft[step]
         shrink = 1 - 2 * eta * l2 / trees.b.shape[0]
@@ -105,7 +107,7 @@ def train_cells(trees, data, cells, functions, work, active, moments, schedule, 
         else:
             W, rate = trees.W, eta
             admit(active, W, top(work.D, n), eta, max(hard, soft))
-        step_on_cells(cells, rows, active.place, active.n_alive[1], W, work.D, shrink, rate)
+        step_on_csr(csr, rows, active.place, active.n_alive[1], W, work.D, shrink, rate)
         if use_adam:
             adam_step(trees, work, moments, n, eta, l2)
         else:
@@ -165,8 +167,8 @@ def route_batch(trees, data, functions, work, rows):  # type: ignore[no-untyped-
         loss += weight * work.row_loss[i]
         for c in range(G.shape[1]):
             G[i, c] *= weight * number(1 / n)
-    add_product(number(1), G, trees.O, number(0), leaves_of(work.value, n, trees))
-    ascend(n, n_trees, work.S, work.reach, work.value, work.D)
+    add_product(number(1), G, trees.O, number(0), leaves_of(work.leaf_gradient, n, trees))
+    ascend(n, n_trees, work.S, work.reach, work.leaf_gradient, work.D)
     return loss
 
 

@@ -2,7 +2,7 @@
 
 A split that sends all of a row to one side leaves the other side's whole subtree without work: neither its hyperplanes nor its
 leaves are read. That pays where few nodes are reached, because the loops over all nodes run in SIMD lanes and these do not:
-:func:`visits_pay` compares the two. As there, a row takes the same way alone or among others.
+:func:`visits_pay` compares the two. As there, a row takes the same steps alone or among others.
 """
 
 from typing import Any, NamedTuple
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from skinnytrees.kernels.compilation import kernel, pointer
+from skinnytrees.kernels.compilation import kernel
 from skinnytrees.kernels.loops import dot_rows
+from skinnytrees.kernels.numba_bridge.pointers import pointer
+from skinnytrees.kernels.numba_bridge.views import rows_of
 from skinnytrees.kernels.state import Trees
-from skinnytrees.kernels.views import rows_of
 
 # Nanoseconds of a node: reached and visited by itself, or one of all in the loops that take every node; each with its columns.
 _VISIT, _VISIT_COLUMN = 30.0, 0.08
@@ -34,17 +35,17 @@ class Nodes(NamedTuple):
     leaves: NDArray[Any]
 
 
-class Way(NamedTuple):
-    """What a row's way down a tree needs: one split's share and slope, and the subtrees that wait with what reaches them."""
+class Descent(NamedTuple):
+    """What a row's descent in a tree needs: one split's probability and slope, and a stack of subtrees with their reach."""
 
-    share: NDArray[Any]
+    probability: NDArray[Any]
     slope: NDArray[Any]
     node: NDArray[np.int64]
     reach: NDArray[Any]
 
 
-def reached_share(trees: Trees, theta: float) -> float:
-    """Share of the split nodes that a row reaches, where a split is exact beyond ``theta`` and the columns are gaussian noise.
+def reached_fraction(trees: Trees, theta: float) -> float:
+    """Fraction of the split nodes that a row reaches, where a split is exact beyond ``theta`` and the columns are gaussian noise.
 
     Known from the weights alone, it does not depend on the rows that are predicted.
     """
@@ -64,11 +65,11 @@ def visits_pay(trees: Trees, theta: float) -> bool:
     """Whether to visit the reached nodes one by one is faster than to take all nodes in SIMD lanes."""
     n_columns = len(trees.W)
     visit, loop = _VISIT + _VISIT_COLUMN * n_columns, _LOOP + _LOOP_COLUMN * n_columns
-    return reached_share(trees, theta) * visit < loop
+    return reached_fraction(trees, theta) * visit < loop
 
 
 def node_by_node(trees: Trees) -> Nodes:
-    """The same ensemble, laid out for a way down one tree."""
+    """The same ensemble, laid out for a descent in one tree."""
     n_trees, n_splits = trees.n_trees, trees.W.shape[1] // trees.n_trees
     place = np.empty((n_trees, 2 * n_splits + 1), np.intp)
     place[:, 0] = np.arange(n_trees)
@@ -82,14 +83,16 @@ def node_by_node(trees: Trees) -> Nodes:
     )
 
 
-def way_down(nodes: Nodes) -> Way:
-    """Room for a way down trees as deep as these."""
+def make_descent(nodes: Nodes) -> Descent:
+    """Room for a descent in trees as deep as these."""
     dtype, deepest = nodes.W.dtype, len(nodes.leaves).bit_length()
-    return Way(np.empty((1, 1), dtype), np.empty((1, 1), dtype), np.empty(deepest, np.int64), np.empty(deepest, dtype))
+    return Descent(
+        np.empty((1, 1), dtype), np.empty((1, 1), dtype), np.empty(deepest, np.int64), np.empty(deepest, dtype)
+    )
 
 
 @kernel
-def predict_reached(design, nodes, base, activation, theta, way, out):  # type: ignore[no-untyped-def]
+def predict_reached(design, nodes, base, activation, theta, descent, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` (rows, outputs): ``base`` and the leaves that each row reaches."""
     n_rows, n_outputs = out.shape
     n_trees = nodes.leaves.shape[0] - nodes.W.shape[0]
@@ -101,23 +104,23 @@ def predict_reached(design, nodes, base, activation, theta, way, out):  # type: 
         for tree in range(n_trees):
             for i in range(start, min(start + _ROWS_AT_ONCE, n_rows)):
                 row = rows_of(design, i, i + 1)
-                way.node[0], way.reach[0] = 0, 1
+                descent.node[0], descent.reach[0] = 0, 1
                 waiting = 1
                 while waiting > 0:
                     waiting -= 1
-                    node, reach = way.node[waiting], way.reach[waiting]
+                    node, reach = descent.node[waiting], descent.reach[waiting]
                     while node < n_splits:
                         at = tree * n_splits + node
-                        dot_rows(row, rows_of(nodes.W, at, at + 1), way.share)
-                        way.share[0, 0] += nodes.b[at, 0]
-                        activation(pointer(way.share), pointer(way.slope), 1, theta)
-                        left = reach * way.share[0, 0]
+                        dot_rows(row, rows_of(nodes.W, at, at + 1), descent.probability)
+                        descent.probability[0, 0] += nodes.b[at, 0]
+                        activation(pointer(descent.probability), pointer(descent.slope), 1, theta)
+                        left = reach * descent.probability[0, 0]
                         right = reach - left
                         node = 2 * node + 1
                         if left == 0:
                             node += 1
                         elif right != 0:
-                            way.node[waiting], way.reach[waiting] = node + 1, right
+                            descent.node[waiting], descent.reach[waiting] = node + 1, right
                             waiting += 1
                             reach = left
                     leaf = tree * n_leaves + node - n_splits

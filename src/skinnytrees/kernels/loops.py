@@ -4,7 +4,7 @@ A row is read and written once for eight multiplications, in pieces of which nin
 """
 
 from skinnytrees.kernels.compilation import inner_kernel, part
-from skinnytrees.kernels.views import in_row, whole
+from skinnytrees.kernels.numba_bridge.views import in_row, whole
 
 _PIECE = 768
 

@@ -1,6 +1,6 @@
 """Prediction: the ensemble's outputs for design rows, without BLAS.
 
-Every row takes the same way through the same loops, alone or among others. So its outputs are the same to the last bit
+Every row goes through the same loops, alone or among others. So its outputs are the same to the last bit
 whatever stands beside it and however many threads BLAS has, and a single row does not wait for what only many rows need.
 """
 
@@ -9,19 +9,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.kernels.compilation import kernel, pointer
+from skinnytrees.kernels.compilation import kernel
 from skinnytrees.kernels.copying import repeat_row
 from skinnytrees.kernels.loops import add_combinations, dot_rows
+from skinnytrees.kernels.numba_bridge.pointers import pointer
+from skinnytrees.kernels.numba_bridge.views import block_of, rows_of, top
 from skinnytrees.kernels.routing import descend
 from skinnytrees.kernels.state import Trees
-from skinnytrees.kernels.views import block_of, rows_of, top
 
 # Rows whose scores stand in the second-level cache together.
 _ROWS_AT_ONCE = 64
 
 
 class Room(NamedTuple):
-    """What some rows' way through the trees needs: their scores, and one row's slopes and reach."""
+    """What the evaluation of some rows needs: their scores, and one row's slopes and reach."""
 
     scores: NDArray[Any]
     slope: NDArray[Any]

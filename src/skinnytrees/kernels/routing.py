@@ -9,19 +9,19 @@ the products can be skipped with them, in prediction, they are: see ``hard_split
 """
 
 from skinnytrees.kernels.compilation import inner_kernel
-from skinnytrees.kernels.views import in_row
+from skinnytrees.kernels.numba_bridge.views import in_row
 
 
 @inner_kernel
 def descend(n_rows, n_trees, S, reach):  # type: ignore[no-untyped-def]
-    """From the chance S to go left at every split node, fill the chance ``reach`` to arrive at every node and leaf."""
+    """From the probability S to go left at every split node, fill the probability ``reach`` to arrive at every node and leaf."""
     for row in range(n_rows):
         for tree in range(n_trees):
             reach[row, tree] = 1
         at, width = 0, n_trees
         while at < S.shape[1]:
             below, last = at + width, at + 2 * width
-            _part_ways(
+            _split_reach(
                 in_row(S, row, at, below), in_row(reach, row, at, below),
                 in_row(reach, row, below, last), in_row(reach, row, last, last + width),
             )  # fmt: skip
@@ -29,8 +29,8 @@ def descend(n_rows, n_trees, S, reach):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def ascend(n_rows, n_trees, S, reach, value, D):  # type: ignore[no-untyped-def]
-    """From the leaves' part of ``value`` (loss gradient times leaf weight), turn ``D`` into the hyperplanes' gradient.
+def ascend(n_rows, n_trees, S, reach, leaf_gradient, D):  # type: ignore[no-untyped-def]
+    """From the leaves' part of ``leaf_gradient`` (loss gradient times leaf weight), turn ``D`` into the hyperplanes' gradient.
 
     ``D`` holds the activation's slope on entry and the loss gradient with respect to each split's w.x + b on return.
     """
@@ -39,8 +39,8 @@ def ascend(n_rows, n_trees, S, reach, value, D):  # type: ignore[no-untyped-def]
         while below > 0:
             at, last = below - width, below + width
             _join(
-                in_row(S, row, at, below), in_row(reach, row, at, below), in_row(value, row, below, last),
-                in_row(value, row, last, last + width), in_row(value, row, at, below), in_row(D, row, at, below),
+                in_row(S, row, at, below), in_row(reach, row, at, below), in_row(leaf_gradient, row, below, last),
+                in_row(leaf_gradient, row, last, last + width), in_row(leaf_gradient, row, at, below), in_row(D, row, at, below),
             )  # fmt: skip
             below, width = at, width // 2
 
@@ -49,7 +49,7 @@ def ascend(n_rows, n_trees, S, reach, value, D):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def _part_ways(go, here, left, right):  # type: ignore[no-untyped-def]
+def _split_reach(go, here, left, right):  # type: ignore[no-untyped-def]
     for i in range(go.shape[0]):
         to_left = here[i] * go[i]
         left[i] = to_left

@@ -4,10 +4,10 @@ While no group is thresholded, W = shrinkage W0 + X'A. A step needs only Z = XW 
 many multiplications a row as there are rows, not as there are columns. W is formed when it is asked for.
 """
 
-from skinnytrees.kernels.blas import add_product_ta
 from skinnytrees.kernels.compilation import kernel, part
 from skinnytrees.kernels.copying import gather_rows
-from skinnytrees.kernels.views import top
+from skinnytrees.kernels.numba_bridge.gemm import add_product_ta
+from skinnytrees.kernels.numba_bridge.views import top
 
 
 @kernel

@@ -85,17 +85,17 @@ class Functions(NamedTuple):
     theta: float
 
 
-class Cells(NamedTuple):
-    """A sparse X: row i has ``values[starts[i]:starts[i + 1]]`` in its ``columns``."""
+class Csr(NamedTuple):
+    """A sparse X in compressed rows: row i has ``values[starts[i]:starts[i + 1]]`` in its ``columns``."""
 
     starts: NDArray[np.int64]
     columns: NDArray[np.int64]
     values: NDArray[Any]
 
 
-def make_cells(X: Any, dtype: Any) -> Cells:
-    """See a CSR matrix as cells."""
-    return Cells(X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(dtype, copy=False))
+def make_csr(X: Any, dtype: Any) -> Csr:
+    """The arrays of a CSR matrix, as kernels take them."""
+    return Csr(X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(dtype, copy=False))
 
 
 class Active(NamedTuple):
@@ -103,8 +103,9 @@ class Active(NamedTuple):
 
     ``n_alive`` holds the number of such groups and of their columns. The i-th of them is ``groups[i]`` with the packed
     rows ``starts[i]`` to ``starts[i + 1]``; ``columns`` tells the design column of a packed row, ``place`` the packed row
-    of a design column or -1. Design columns ``offsets[g]`` to ``offsets[g + 1]`` make up group g, in or out. ``size[g]``
-    is the largest norm that the group's columns can have in a batch, and ``by_size`` lists the groups by falling size.
+    of a design column or -1. Design columns ``offsets[g]`` to ``offsets[g + 1]`` make up group g, in or out.
+    ``column_norm_bound[g]`` is the largest norm that the columns of group g can have in a batch, and ``by_norm_bound``
+    lists the groups by falling bounds.
     ``kept`` and ``blocks`` are room for a step.
     """
 
@@ -114,18 +115,18 @@ class Active(NamedTuple):
     columns: NDArray[np.intp]
     place: NDArray[np.intp]
     n_alive: NDArray[np.intp]
-    size: NDArray[np.float64]
-    by_size: NDArray[np.intp]
+    column_norm_bound: NDArray[np.float64]
+    by_norm_bound: NDArray[np.intp]
     kept: NDArray[np.bool_]
     blocks: NDArray[np.intp]
-    columns_a_block: int
+    columns_per_block: int
 
 
-def make_active(offsets: NDArray[np.intp], bytes_a_column: int, column_size: NDArray[np.float64]) -> Active:
-    """All groups in their order; ``column_size`` is the largest norm of each column in a batch."""
+def make_active(offsets: NDArray[np.intp], bytes_per_column: int, column_norm_bound: NDArray[np.float64]) -> Active:
+    """All groups in their order; ``column_norm_bound`` is the largest norm of each column in a batch."""
     offsets = offsets.astype(np.intp)
     n_groups, n_columns = len(offsets) - 1, int(offsets[-1])
-    size = np.sqrt(np.add.reduceat(column_size**2, offsets[:-1]))
+    group_bound = np.sqrt(np.add.reduceat(column_norm_bound**2, offsets[:-1]))
     return Active(
         offsets=offsets,
         groups=np.arange(n_groups),
@@ -133,16 +134,16 @@ def make_active(offsets: NDArray[np.intp], bytes_a_column: int, column_size: NDA
         columns=np.arange(n_columns),
         place=np.arange(n_columns),
         n_alive=np.array([n_groups, n_columns], dtype=np.intp),
-        size=size,
-        by_size=np.argsort(-size, kind="stable"),
+        column_norm_bound=group_bound,
+        by_norm_bound=np.argsort(-group_bound, kind="stable"),
         kept=np.ones(n_groups, dtype=np.bool_),
         blocks=np.zeros(n_groups + 1, dtype=np.intp),
-        columns_a_block=max(1, _BLOCK_BYTES // bytes_a_column),
+        columns_per_block=max(1, _BLOCK_BYTES // bytes_per_column),
     )
 
 
-def select_runs(offsets: NDArray[np.intp], groups: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Columns of some groups, and where each group's run of columns begins when only those are left."""
+def contiguous_ranges(offsets: NDArray[np.intp], groups: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Columns of some groups, and where each group's range of columns begins when only those are left."""
     sizes = np.diff(offsets)[groups]
     new_offsets = np.append(0, np.cumsum(sizes)).astype(np.intp)
     columns = np.repeat(offsets[groups] - new_offsets[:-1], sizes) + np.arange(new_offsets[-1])
@@ -199,7 +200,7 @@ class Workspace(NamedTuple):
     S: NDArray[Any]
     D: NDArray[Any]
     reach: NDArray[Any]
-    value: NDArray[Any]
+    leaf_gradient: NDArray[Any]
     F: NDArray[Any]
     G: NDArray[Any]
     row_loss: NDArray[Any]
@@ -221,7 +222,7 @@ def make_workspace(trees: Trees, n_rows: int, target_width: int, n_columns: int 
         S=room(n_splits),
         D=room(n_splits),
         reach=room(n_places),
-        value=room(n_places),
+        leaf_gradient=room(n_places),
         F=room(n_outputs),
         G=room(n_outputs),
         row_loss=np.zeros(n_rows, dtype=dtype),

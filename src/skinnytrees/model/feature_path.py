@@ -21,7 +21,7 @@ class FeaturePath:
     n_features : array of int
         Number of input features in use.
     val_score : array of float
-        Share of the loss that the ensemble explains on held-out rows: 1 is perfect, 0 no better than predicting the
+        Fraction of the loss that the ensemble explains on held-out rows: 1 is perfect, 0 no better than predicting the
         mean (for squared error this is R squared, for classes scikit-learn's D squared of the log loss).
     val_score_se : array of float
         Standard error of that score over the held-out rows.
@@ -68,7 +68,7 @@ class FeaturePath:
         Of equal ones the chosen stays, else the last, which was trained longest.
         """
         new = [True, *(not np.array_equal(*pair) for pair in pairwise(self.supports))]
-        of_support = {int(run): i for i, run in enumerate(np.cumsum(new))}
+        of_support = {int(number): i for i, number in enumerate(np.cumsum(new))}
         of_support[int(np.cumsum(new)[self.chosen])] = self.chosen
         kept = list(of_support.values())
         return replace(

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.activations import Activation, SmoothStep
-from skinnytrees.kernels.compilation import compilation_notice
-from skinnytrees.kernels.hard_splits import Nodes, node_by_node, predict_reached, visits_pay, way_down
+from skinnytrees.kernels.hard_splits import Nodes, make_descent, node_by_node, predict_reached, visits_pay
+from skinnytrees.kernels.numba_bridge.notice import compilation_notice
 from skinnytrees.kernels.prediction import make_room, predict_rows
 from skinnytrees.kernels.state import Trees
 from skinnytrees.losses import TargetScale
@@ -82,8 +82,8 @@ class SoftTrees:
         trees, nodes, base = self.trees, self.reached_nodes, self.base
         activation, theta = self.activation.kernel(trees.flat.dtype), float(self.activation.theta)
         if nodes is not None:
-            way = way_down(nodes)
-            return lambda design, out: predict_reached(design, nodes, base, activation, theta, way, out)
+            descent = make_descent(nodes)
+            return lambda design, out: predict_reached(design, nodes, base, activation, theta, descent, out)
         room = make_room(trees, n_rows)
         return lambda design, out: predict_rows(design, trees.W, trees.b, trees.O, base, activation, theta, room, out)
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from skinnytrees.kernels.compilation import SameTypes
 from skinnytrees.kernels.epoch import evaluate_scores
+from skinnytrees.kernels.numba_bridge.calls import SameTypes
 from skinnytrees.kernels.state import Data, Functions, Trees, make_workspace
 from skinnytrees.losses import fill_loss
 from skinnytrees.path.rules import EliminationRules

@@ -45,7 +45,7 @@ class FinalChoice(NamedTuple):
     ensembles: tuple[Trees, ...] = ()
 
 
-def choose_final(trials: Sequence[Trial], judge: Judge, noise: float, rng: np.random.Generator) -> FinalChoice:
+def choose_final_ensemble(trials: Sequence[Trial], judge: Judge, noise: float, rng: np.random.Generator) -> FinalChoice:
     """Of the trials' blends, the first that is not clearly worse than the best on the rows that judge.
 
     Without folds nobody can choose, and the first is taken as it is.
@@ -54,11 +54,15 @@ def choose_final(trials: Sequence[Trial], judge: Judge, noise: float, rng: np.ra
         return FinalChoice(0, trials[0].blends[0])
     made = [_try_blends(trial, judge.trainer, rng) for trial in trials]
     evidence = made[0][1]._replace(outputs=np.concatenate([one.outputs for _, one in made]))
-    chosen = int(np.flatnonzero(no_worse(judge.compare(evidence), noise))[0])
-    trial, blend = [(t, k) for t, one in enumerate(trials) for k in range(len(one.blends))][chosen]
+    chosen_index = int(np.flatnonzero(no_worse(judge.compare(evidence), noise))[0])
+    trial, blend = [(t, k) for t, one in enumerate(trials) for k in range(len(one.blends))][chosen_index]
     ensembles = tuple(of_fold[blend] for of_fold in made[trial][0])
     return FinalChoice(
-        trial, trials[trial].blends[blend], judge.factor(evidence, chosen), evidence.take([chosen]), ensembles
+        trial,
+        trials[trial].blends[blend],
+        judge.factor(evidence, chosen_index),
+        evidence.take([chosen_index]),
+        ensembles,
     )
 
 

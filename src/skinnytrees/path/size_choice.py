@@ -62,11 +62,13 @@ class SizeChooser:
             place = self.fewest_at_equal_price([branch.points[i].groups for i in fits], place, within)
         return Candidate(branch, branch_index, fits[place], evidence)
 
-    def fewest_at_equal_price(self, supports: Sequence[NDArray[np.intp]], chosen: int, evidence: Evidence) -> int:
+    def fewest_at_equal_price(self, supports: Sequence[NDArray[np.intp]], chosen_index: int, evidence: Evidence) -> int:
         """Of the sizes that cost about as much as the chosen one, the last within noise of the best among them."""
         rules = self.rules.prices
         cost = [self.groups.price[support].sum() for support in supports]
-        near = [i for i in range(chosen, len(cost)) if cost[i] >= cost[chosen] - rules.negligible * self.budget]
+        near = [
+            i for i in range(chosen_index, len(cost)) if cost[i] >= cost[chosen_index] - rules.negligible * self.budget
+        ]
         return near[int(np.flatnonzero(no_worse(self.judge.compare(evidence.take(near)), rules.noise))[-1])]
 
     def best_of(self, candidates: Sequence[Candidate], noise: float) -> Candidate:

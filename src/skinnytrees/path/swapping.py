@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 from skinnytrees.kernels.state import view_trees
 from skinnytrees.path.points import PathInputs, PathPoint, group_norms
 from skinnytrees.tables.groups import Groups
-from skinnytrees.training.runs import split_gradients, transposed_product
+from skinnytrees.training.epoch_runners.choice import split_gradients
+from skinnytrees.training.epoch_runners.sample_space import transposed_product
 
 
 def swap(point: PathPoint, inputs: PathInputs, rng: np.random.Generator) -> PathPoint:

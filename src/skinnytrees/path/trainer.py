@@ -52,8 +52,8 @@ class Trainer:
                 optimizer=recipe.optimizer, schedule=recipe.schedule,
             )  # fmt: skip
             try:
-                *_, (loss, _, run) = run_epochs(trees, data, np.array([0, trees.W.shape[0]]), settings, rng)
-                run.sync()
+                *_, (loss, _, runner) = run_epochs(trees, data, np.array([0, trees.W.shape[0]]), settings, rng)
+                runner.sync()
                 refuse_divergence(loss, trees.flat, recipe.n_epochs, settings)
                 return loss
             except DivergenceError as error:

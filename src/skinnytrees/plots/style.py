@@ -27,11 +27,13 @@ def plot_path(path: "FeaturePath", ax: Any = None) -> Any:
         low, high = y - path.val_score_se, y + path.val_score_se
         ax.fill_between(x, low, high, color=PALE, alpha=0.4, linewidth=0, label="± 1 standard error")
     ax.plot(x, y, "o-", color=INK, markersize=3.5, linewidth=1.2)
-    chosen = path.chosen
-    ax.plot(x[chosen], y[chosen], "o", color=ACCENT, markersize=9, label=f"chosen: {x[chosen]} features")
+    chosen_index = path.chosen
+    ax.plot(
+        x[chosen_index], y[chosen_index], "o", color=ACCENT, markersize=9, label=f"chosen: {x[chosen_index]} features"
+    )
     ax.set_xscale("log")
     ax.set_xlabel("number of features")
-    ax.set_ylabel("validation score (share of loss explained)" if held_out else "training loss")
+    ax.set_ylabel("validation score (fraction of loss explained)" if held_out else "training loss")
     ax.xaxis.set_major_formatter("{x:.0f}")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, loc="best")

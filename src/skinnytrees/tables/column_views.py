@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.state import select_runs
+from skinnytrees.kernels.state import contiguous_ranges
 from skinnytrees.tables.table_views import pieces, view
 
 # With two values, a 0/1 column per value would repeat the scaled value.
@@ -113,7 +113,7 @@ class Curves:
 
     def select(self, columns: NDArray[np.intp]) -> "Curves":
         """The curves of some of the columns."""
-        points, offsets = select_runs(self.offsets, columns)
+        points, offsets = contiguous_ranges(self.offsets, columns)
         return Curves(self.knots[points], self.heights[points], offsets)
 
 
@@ -188,8 +188,8 @@ def uniform_scores(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
 def distinct_values(X: Any, weight: NDArray[Any], columns: NDArray[np.intp]) -> Iterator[Distinct]:
     """The distinct values of some columns of a dense table, of which a few columns at a time are copied."""
     has_equal_weights = bool(np.all(weight == weight[0]))
-    for run in pieces(len(columns), X.shape[0], _SORTED_AT_ONCE):
-        block = np.array(view(X)[:, columns[run]][:].T, dtype=np.float64, order="C")
+    for some in pieces(len(columns), X.shape[0], _SORTED_AT_ONCE):
+        block = np.array(view(X)[:, columns[some]][:].T, dtype=np.float64, order="C")
         if has_equal_weights:
             block.sort(axis=1)
             yield from (_distinct(values, None) for values in block)
@@ -229,7 +229,7 @@ def _thin_out(distinct: Distinct, n_knots: int) -> tuple[NDArray[np.float64], ND
     even = distinct._replace(weight=np.minimum(distinct.weight, step)).ranks()
     score = normal_scores(even)
     place = even / (even[-1] - even[0]) + score / (score[-1] - score[0])
-    chosen = np.searchsorted(place, np.linspace(place[0], place[-1], n_knots))
-    chosen[-1] = len(value) - 1
-    chosen = np.unique(chosen)
-    return value[chosen], ranks[chosen]
+    knots = np.searchsorted(place, np.linspace(place[0], place[-1], n_knots))
+    knots[-1] = len(value) - 1
+    knots = np.unique(knots)
+    return value[knots], ranks[knots]

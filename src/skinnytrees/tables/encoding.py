@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.utils import assert_all_finite
 
 from skinnytrees.kernels.encoding import encode_rows
-from skinnytrees.kernels.state import select_runs
+from skinnytrees.kernels.state import contiguous_ranges
 from skinnytrees.tables.column_views import (
     Curves,
     Distinct,
@@ -194,7 +194,7 @@ class Encoder:
 
     def select(self, groups: NDArray[np.intp]) -> "Encoder":
         """The encoder of some of the groups."""
-        columns, offsets = select_runs(self.offsets, groups)
+        columns, offsets = contiguous_ranges(self.offsets, groups)
         return Encoder(
             feature=self.feature[columns],
             mean=self.mean[columns],

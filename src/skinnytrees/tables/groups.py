@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.state import select_runs
+from skinnytrees.kernels.state import contiguous_ranges
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class Groups:
 
     def columns(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
         """Design columns of some groups."""
-        return select_runs(self.column_offsets, groups)[0]
+        return contiguous_ranges(self.column_offsets, groups)[0]
 
     def take(self, groups: NDArray[np.intp]) -> "Groups":
         """Some of the groups."""
-        places, offsets = select_runs(self.offsets, groups)
-        column_offsets = select_runs(self.column_offsets, groups)[1]
+        places, offsets = contiguous_ranges(self.offsets, groups)
+        column_offsets = contiguous_ranges(self.column_offsets, groups)[1]
         return Groups(self.features[places], offsets, column_offsets, self.price[groups], self.always_selected[groups])
 
     def combine(self, values: NDArray[Any], how: np.ufunc) -> NDArray[Any]:

@@ -165,8 +165,8 @@ def split_rows(
     by_stratum = shuffled[np.argsort(strata[shuffled], kind="stable")]
     sizes = np.bincount(strata)
     rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    share = np.minimum(np.round(sizes * fraction), sizes - 1)
-    held_out = rank < np.repeat(share, sizes)
+    n_held_out = np.minimum(np.round(sizes * fraction), sizes - 1)
+    held_out = rank < np.repeat(n_held_out, sizes)
     return np.sort(by_stratum[~held_out]), np.sort(by_stratum[held_out])
 
 

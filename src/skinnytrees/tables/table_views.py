@@ -10,9 +10,9 @@ from scipy import sparse
 # Values that are copied at once, to be looked at or to be multiplied, which takes less time in larger pieces.
 _VALUES_AT_ONCE = 2**17
 _MULTIPLIED_AT_ONCE = 2**19
-# A part is worth a copy of its own, which is read faster, up to so many values, or up to this share of its table.
+# A part is worth a copy of its own, which is read faster, up to so many values, or up to this fraction of its table.
 _SMALL = 2**20
-_SMALL_SHARE = 1 / 8
+_SMALL_FRACTION = 1 / 8
 
 
 class PickedRows:
@@ -71,16 +71,16 @@ class PickedRows:
         return PickedRows(self.table, rows if self.rows is None else self.rows[rows], self.columns)
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """Runs of columns, and their values in all rows."""
+        """Contiguous columns, and their values in all rows."""
         n_rows, n_columns = self.shape
         is_whole = self.rows is None and self.columns is None
-        for run in pieces(n_columns, n_rows, _MULTIPLIED_AT_ONCE):
-            yield run, self.table[:, run] if is_whole else self[:, np.arange(n_columns)[run]][:]
+        for columns in pieces(n_columns, n_rows, _MULTIPLIED_AT_ONCE):
+            yield columns, self.table[:, columns] if is_whole else self[:, np.arange(n_columns)[columns]][:]
 
     def copied_if_small(self) -> "NDArray[Any] | PickedRows":
         """A copy of its own for a part that is small, by itself or beside its table; any other part as it is."""
         n_values = self.shape[0] * self.shape[1]
-        is_small = n_values <= max(_SMALL, _SMALL_SHARE * self.table.size)
+        is_small = n_values <= max(_SMALL, _SMALL_FRACTION * self.table.size)
         return np.ascontiguousarray(self[:]) if is_small else self
 
 
@@ -106,7 +106,7 @@ class StackedRows:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        """A run of the rows as an array; ``[:, columns]`` picks columns and copies nothing."""
+        """Contiguous rows as an array; ``[:, columns]`` picks columns and copies nothing."""
         if isinstance(key, tuple):
             return StackedRows(tuple(table[key] for table in self.tables))
         first, end, step = key.indices(len(self))
@@ -131,7 +131,7 @@ def pick_rows(X: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def pieces(n: int, size: int, n_values: int = _VALUES_AT_ONCE) -> Iterator[slice]:
-    """Cut n rows of this size into runs of so many values.
+    """Cut n rows of this size into ranges of so many values.
 
     Examples
     --------

@@ -16,8 +16,9 @@ from scipy import sparse
 
 from skinnytrees.activations import Activation
 from skinnytrees.exceptions import DivergenceError
-from skinnytrees.kernels.compilation import call, compilation_notice
 from skinnytrees.kernels.epoch import evaluate_scores
+from skinnytrees.kernels.numba_bridge.calls import call
+from skinnytrees.kernels.numba_bridge.notice import compilation_notice
 from skinnytrees.kernels.state import Data, Functions, Schedule, Trees, make_workspace
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule
@@ -25,7 +26,8 @@ from skinnytrees.penalties import NoPenalty, Penalty
 from skinnytrees.progress import progress_bar
 from skinnytrees.tables.table_views import pieces
 from skinnytrees.threads import one_blas_thread
-from skinnytrees.training.runs import Run, Snapshot, Task
+from skinnytrees.training.epoch_runners.choice import runner_for
+from skinnytrees.training.epoch_runners.runner import EpochRunner, Snapshot, Task
 
 # Rows evaluated at once: enough for BLAS, few enough that their routing stays in the cache.
 _PIECE = 64
@@ -119,15 +121,15 @@ def train(
     reports: list[EpochReport] = []
     functions = settings.functions(trees.flat.dtype)
     with computing(), progress_bar(settings.n_epochs, settings.verbose) as show, _keep_on_interrupt(trees) as keep:
-        for epoch, (loss, lambda0, run) in enumerate(run_epochs(trees, data, offsets, settings, rng)):
-            snapshot = keep(run)
+        for epoch, (loss, lambda0, runner) in enumerate(run_epochs(trees, data, offsets, settings, rng)):
+            snapshot = keep(runner)
             val_loss = math.nan
             if validation is not None:
                 columns, small = snapshot()
                 refuse_divergence(loss, small.flat, epoch + 1, settings)
                 val_loss = mean_loss(small, validation._replace(X=validation.X[:, columns]), functions)
             settings.loss.raise_error()
-            reports.append(EpochReport(epoch, loss, lambda0, run.n_groups, val_loss))
+            reports.append(EpochReport(epoch, loss, lambda0, runner.n_groups, val_loss))
             show(reports[-1])
             answers = [callback(reports[-1]) for callback in settings.callbacks]
             if any(answers):
@@ -139,33 +141,33 @@ def train(
 
 def run_epochs(
     trees: Trees, data: Data, offsets: NDArray[np.intp], settings: TrainingSettings, rng: np.random.Generator
-) -> Iterator[tuple[float, float, Run]]:
-    """Train; after every epoch give its mean loss, the penalty's strength and the run.
+) -> Iterator[tuple[float, float, EpochRunner]]:
+    """Train; after every epoch give its mean loss, the penalty's strength and the epoch runner.
 
-    At a fixed support, training is in place; under a penalty, the run's snapshot has the ensemble.
+    At a fixed support, training is in place; under a penalty, the runner's snapshot has the ensemble.
     """
     n_rows = data.X.shape[0]
     batch_size = min(settings.batch_size, n_rows)
-    steps_an_epoch = math.ceil(n_rows / batch_size)
+    steps_per_epoch = math.ceil(n_rows / batch_size)
     functions = settings.functions(trees.flat.dtype)
     task = Task(trees, data, functions, offsets, batch_size, float(settings.l2), settings.n_threads)
-    run = settings.optimizer.begin(task)
-    for epoch, schedule in enumerate(_schedules(settings, steps_an_epoch)):
-        loss = run.epoch(schedule, rng.permutation(n_rows)) / n_rows
-        refuse_divergence(loss, run.trees.b, epoch + 1, settings)
-        yield loss, float(settings.penalty.strength((epoch + 1) * steps_an_epoch)), run
+    runner = runner_for(settings.optimizer.steps, task)
+    for epoch, schedule in enumerate(_schedules(settings, steps_per_epoch)):
+        loss = runner.epoch(schedule, rng.permutation(n_rows)) / n_rows
+        refuse_divergence(loss, runner.trees.b, epoch + 1, settings)
+        yield loss, float(settings.penalty.strength((epoch + 1) * steps_per_epoch)), runner
 
 
-def _schedules(settings: TrainingSettings, steps_an_epoch: int) -> Iterator[Schedule]:
+def _schedules(settings: TrainingSettings, steps_per_epoch: int) -> Iterator[Schedule]:
     """Rates and thresholds of every epoch, computed for many epochs at once: for a few steps numpy is slow."""
-    n_steps = settings.n_epochs * steps_an_epoch
-    n_at_once = steps_an_epoch * max(1, _SCHEDULED_AT_ONCE // steps_an_epoch)
+    n_steps = settings.n_epochs * steps_per_epoch
+    n_at_once = steps_per_epoch * max(1, _SCHEDULED_AT_ONCE // steps_per_epoch)
     for first in range(0, n_steps, n_at_once):
         step = np.arange(first + 1, min(first + n_at_once, n_steps) + 1)
         eta = settings.schedule.rates(step, n_steps, settings.learning_rate)
         numbers = eta, *settings.penalty.thresholds(step, eta)
-        for start in range(0, len(step), steps_an_epoch):
-            yield Schedule(*(of_all[start : start + steps_an_epoch] for of_all in numbers))
+        for start in range(0, len(step), steps_per_epoch):
+            yield Schedule(*(of_all[start : start + steps_per_epoch] for of_all in numbers))
 
 
 def evaluate(trees: Trees, X: Any, functions: Functions) -> NDArray[Any]:
@@ -193,12 +195,12 @@ def mean_loss(trees: Trees, data: Data, functions: Functions) -> float:
 
 
 @contextlib.contextmanager
-def _keep_on_interrupt(trees: Trees) -> Iterator[Callable[[Run], Snapshot]]:
+def _keep_on_interrupt(trees: Trees) -> Iterator[Callable[[EpochRunner], Snapshot]]:
     """In the end, unpack the last snapshot into the trees; also after Ctrl-C, unless no epoch was finished."""
     kept: list[Snapshot] = []
 
-    def keep(run: Run) -> Snapshot:
-        kept[:] = [run.snapshot()]
+    def keep(runner: EpochRunner) -> Snapshot:
+        kept[:] = [runner.snapshot()]
         return kept[0]
 
     try:

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.activations import Sigmoid, SmoothStep
-from skinnytrees.kernels.hard_splits import reached_share
+from skinnytrees.kernels.hard_splits import reached_fraction
 from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.penalties import GroupL0
 from skinnytrees.tables.column_views import Curves
@@ -171,7 +171,7 @@ def test_share_of_reached_nodes_is_foreseen_from_the_weights(theta):
         here, below = slice(first, first + width), first + width
         reached[:, below : below + width] = reached[:, here] & (scores[:, here] > -theta)
         reached[:, below + width : below + 2 * width] = reached[:, here] & (scores[:, here] < theta)
-    assert reached_share(trees, theta) == pytest.approx(reached.mean(), rel=0.1)
+    assert reached_fraction(trees, theta) == pytest.approx(reached.mean(), rel=0.1)
 
 
 # ------------------------------------------------------------------------------------------------ what is read

@@ -16,8 +16,9 @@ from skinnytrees.optimizers import SGD, Adam, FixedSupportSGD
 from skinnytrees.penalties import GroupL0, NoPenalty
 from skinnytrees.tables import table_views
 from skinnytrees.tables.table_views import PickedRows, StackedRows
+from skinnytrees.training.epoch_runners.active_set import largest_column_norms
+from skinnytrees.training.epoch_runners.sample_space import gram_matrix, transposed_product
 from skinnytrees.training.loop import TrainingSettings, evaluate, train
-from skinnytrees.training.runs import gram_matrix, largest_column_norms, transposed_product
 
 seeds = st.integers(0, 2**32 - 1)
 SETTINGS = TrainingSettings(Multinomial(), Sigmoid(), n_epochs=5, batch_size=16, learning_rate=0.1, l2=0.1)

@@ -1,6 +1,6 @@
 """Views of row-major matrices, at a fraction of what slices cost to compile: bounds are taken as they are.
 
-Slices wrap negative bounds and clip others, in code of their own at every use. All bounds here come from loops over shapes.
+Why: slices wrap negative bounds and clip others, in code of their own at every use. All bounds here come from loops over shapes.
 """
 
 from typing import Any

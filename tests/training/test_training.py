@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from skinnytrees.activations import Sigmoid
 from skinnytrees.exceptions import DivergenceError
-from skinnytrees.kernels.sharing import close, look_for_pieces, make_board
 from skinnytrees.kernels.state import Data, make_active, make_workspace
+from skinnytrees.kernels.work_queue import close, make_work_queue, poll_tasks
 from skinnytrees.losses import SquaredError
 from skinnytrees.optimizers import SGD, Adam, OneCycle
 from skinnytrees.penalties import GroupL0
@@ -188,7 +188,7 @@ def test_result_does_not_depend_on_the_number_of_blas_threads():
 
 @pytest.mark.parametrize("n_threads", [2, 5])
 def test_result_does_not_depend_on_our_own_threads(n_threads):
-    """The products are large enough to be shared at first, and groups die on the way."""
+    """The products are large enough to be distributed at first, and groups die on the way."""
 
     def trained(n_threads):
         rng = np.random.default_rng(3)
@@ -212,14 +212,14 @@ def test_result_does_not_depend_on_our_own_threads(n_threads):
     assert 0 < reports[-1].n_features < 400
 
 
-def test_helper_that_comes_late_finds_a_closed_board():
-    """It may have counted itself in after the last piece was taken: that must not open the board again."""
+def test_helper_that_comes_late_finds_a_closed_queue():
+    """It may have counted itself in after the last task was begun: that must not open the queue again."""
     trees = random_trees(4, 1, np.random.default_rng(0))
-    work, active, board = make_workspace(trees, 5, 1), make_active(single_columns(4), 8, np.ones(4)), make_board()
-    assert look_for_pieces(board, trees, active, work), "an open board without pieces is looked at again"
-    close(board)
-    board.state[0] += 1
-    assert not look_for_pieces(board, trees, active, work)
+    work, active, queue = make_workspace(trees, 5, 1), make_active(single_columns(4), 8, np.ones(4)), make_work_queue()
+    assert poll_tasks(queue, trees, active, work), "an open queue without tasks is polled again"
+    close(queue)
+    queue.state[0] += 1
+    assert not poll_tasks(queue, trees, active, work)
 
 
 def test_fits_in_several_threads_share_one_limit_on_blas():

@@ -12,14 +12,15 @@ from scipy import sparse
 
 from skinnytrees.activations import Sigmoid, SmoothStep
 from skinnytrees.kernels.active_set import cut_blocks
-from skinnytrees.kernels.blas import add_product, add_product_ta, set_product_ta, set_product_tb
+from skinnytrees.kernels.blas import set_product_ta, set_product_tb
 from skinnytrees.kernels.epoch import evaluate_scores
+from skinnytrees.kernels.numba_bridge.gemm import add_product, add_product_ta
 from skinnytrees.kernels.state import Data, make_active, make_workspace, start_trees, view_trees
 from skinnytrees.losses import Huber, Multinomial, Poisson, SquaredError
 from skinnytrees.optimizers import SGD, Adam, FixedSupportSGD
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty
+from skinnytrees.training.epoch_runners.sample_space import gram_matrix
 from skinnytrees.training.loop import TrainingSettings, evaluate, mean_loss, run_epochs, train
-from skinnytrees.training.runs import gram_matrix
 
 EVERY_LOSS = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES.values(), ids=LOSSES.keys())
 EVERY_ACTIVATION = pytest.mark.parametrize(
@@ -232,17 +233,17 @@ def test_group_is_thresholded_by_the_norm_of_all_its_columns():
         np.testing.assert_array_equal(ours.W, trees.W * survives)
 
 
-@pytest.mark.parametrize("columns_a_block", [1, 20, 10**6])
-def test_blocks_hold_every_group_once_and_cut_none(columns_a_block):
+@pytest.mark.parametrize("columns_per_block", [1, 20, 10**6])
+def test_blocks_hold_every_group_once_and_cut_none(columns_per_block):
     offsets = np.concatenate([[0], np.cumsum(np.random.default_rng(14).integers(1, 9, size=200))])
     active = make_active(offsets, 8, np.ones(offsets[-1]))
-    n_blocks = cut_blocks(active, columns_a_block)
+    n_blocks = cut_blocks(active, columns_per_block)
     blocks = active.blocks[: n_blocks + 1]
     assert blocks[0] == 0
     assert blocks[-1] == 200
     assert (np.diff(blocks) > 0).all()
     sizes = np.diff(offsets[blocks])
-    assert all(size <= columns_a_block for size, n in zip(sizes, np.diff(blocks), strict=True) if n > 1)
+    assert all(size <= columns_per_block for size, n in zip(sizes, np.diff(blocks), strict=True) if n > 1)
 
 
 def test_training_with_many_cache_blocks_is_the_same_as_with_one(monkeypatch):

@@ -78,7 +78,8 @@ def with_all_groups(monkeypatch):
     def run(*args):
         with monkeypatch.context() as patch:
             patch.setattr(
-                "skinnytrees.training.runs.largest_column_norms", lambda X, batch_size: np.full(X.shape[1], np.inf)
+                "skinnytrees.training.epoch_runners.active_set.largest_column_norms",
+                lambda X, batch_size: np.full(X.shape[1], np.inf),
             )
             return supports_and_trees(*args)
 
@@ -171,10 +172,10 @@ def test_sparse_rows_give_the_steps_of_dense_ones(part, activation):
     settings = replace(SETTINGS, n_epochs=8, activation=activation, learning_rate=0.05, **part)
     offsets = np.arange(data.X.shape[1] + 1)
     dense = supports_and_trees(data, settings, offsets)
-    cells = supports_and_trees(data._replace(X=sparse.csr_array(data.X)), settings, offsets)
-    for one, other in zip(dense[0], cells[0], strict=True):
+    csr = supports_and_trees(data._replace(X=sparse.csr_array(data.X)), settings, offsets)
+    for one, other in zip(dense[0], csr[0], strict=True):
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_allclose(cells[1].flat, dense[1].flat, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(csr[1].flat, dense[1].flat, rtol=1e-6, atol=1e-8)
 
 
 def test_sparse_validation_rows_have_the_loss_of_dense_ones():

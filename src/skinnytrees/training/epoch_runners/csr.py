@@ -1,0 +1,33 @@
+"""Epochs on sparse rows, which stay sparse."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinnytrees.kernels.epoch import train_csr
+from skinnytrees.kernels.state import Schedule, make_csr, no_moments
+from skinnytrees.training.epoch_runners.active_set import ActiveSetRunner
+from skinnytrees.training.epoch_runners.runner import Task
+
+
+class CsrRunner(ActiveSetRunner):
+    """Training on sparse rows: none of them becomes dense."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        dtype = task.trees.flat.dtype
+        self.csr, self.moments = make_csr(task.data.X, dtype), no_moments(task.trees)
+        self.data = task.data._replace(X=np.zeros((0, 0), dtype=dtype))
+
+    @staticmethod
+    def _columns_gathered(X: Any) -> int:
+        return 0
+
+    def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
+        """One pass over the rows."""
+        loss = self.call(
+            train_csr, self.trees, self.data, self.csr, self.task.functions, self.work, self.active, self.moments,
+            schedule, order, self.task.batch_size, self.task.l2,
+        )  # fmt: skip
+        return float(loss)

@@ -1,0 +1,52 @@
+"""Epochs at a fixed support, on dense data: plain gradient steps, or steps of Adam."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinnytrees.kernels.epoch import train_epoch
+from skinnytrees.kernels.numba_bridge.calls import SameTypes
+from skinnytrees.kernels.state import Schedule, make_workspace, no_moments, no_samples
+from skinnytrees.training.epoch_runners.runner import Snapshot, TableInPlace, Task
+
+
+class FixedSupportRunner:
+    """Training at a fixed support, on dense data."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.trees, self.call = task, task.trees, SameTypes()
+        self.in_place = TableInPlace.of(task.data)
+        self.n_groups = len(task.offsets) - 1
+        self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], task.data.X.shape[1])
+        self.samples, self.moments = no_samples(task.trees.flat.dtype), no_moments(task.trees)
+
+    def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
+        """One pass over the rows."""
+        return self.measured_epoch(schedule, order).loss
+
+    def measured_epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> "Movement":
+        """One pass over the rows, and how far it may have moved the weights; that is known in sample space only."""
+        found = self.call(
+            train_epoch, self.trees, self.in_place.data, self.in_place.columns, self.task.functions, self.work, self.samples,
+            self.moments, schedule, self.in_place.places(order), self.task.batch_size, self.task.l2,
+        )  # fmt: skip
+        return Movement(*found)
+
+    def sync(self) -> None:
+        """Weights are always up to date."""
+
+    def snapshot(self) -> Snapshot:
+        """All columns."""
+        self.sync()
+        kept = np.arange(len(self.trees.W)), self.trees.copy()
+        return lambda: kept
+
+
+class Movement(NamedTuple):
+    """An epoch's summed loss, the factor by which W shrank, and the sum and the largest of ``eta ||D||`` of its steps."""
+
+    loss: float
+    shrinkage: float
+    total_step: float
+    longest_step: float

@@ -1,0 +1,82 @@
+"""Epochs at a fixed support of more columns than rows, in the space of the samples (``kernels/sample_space.py``)."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from skinnytrees.kernels.numba_bridge.calls import call
+from skinnytrees.kernels.sample_space import add_gram
+from skinnytrees.kernels.state import Samples, Schedule
+from skinnytrees.tables.table_views import PickedRows, pieces, view
+from skinnytrees.training.epoch_runners.fixed_support import FixedSupportRunner, Movement
+from skinnytrees.training.epoch_runners.runner import Task
+
+_GRAM_BANDS = 8
+
+
+class SampleSpaceRunner(FixedSupportRunner):
+    """Training at a fixed support of more columns than rows, dense or sparse."""
+
+    def __init__(self, task: Task) -> None:
+        X = self.X = task.data.X
+        Z = np.ascontiguousarray(X @ task.trees.W)
+        K = gram_matrix(X)
+        # The kernel reads K in the place of X.
+        super().__init__(task._replace(data=task.data._replace(X=K)))
+        self.samples = Samples(Z, K, np.zeros_like(Z))
+        self.shrinkage = 1.0
+
+    def measured_epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> Movement:
+        """One pass over the rows, and how far it may have moved the weights."""
+        movement = super().measured_epoch(schedule, order)
+        self.shrinkage *= movement.shrinkage
+        return movement
+
+    def sync(self) -> None:
+        """Form W."""
+        self.trees.W[:] = form_weights(self.trees.W, self.shrinkage, self.X, self.samples.A)
+        self.samples.A[:] = 0
+        self.shrinkage = 1.0
+
+
+def form_weights(W: NDArray[Any], shrinkage: float, X: Any, A: NDArray[Any]) -> NDArray[Any]:
+    """What W has become in sample space: shrinkage W + X'A."""
+    formed = transposed_product(X, A)
+    formed += W.dtype.type(shrinkage) * W
+    return formed
+
+
+def transposed_product(X: Any, A: NDArray[Any]) -> NDArray[Any]:
+    """X'A, dense."""
+    if not isinstance(X, PickedRows):
+        return np.asarray(X.T @ A)
+    product = np.empty((X.shape[1], A.shape[1]), dtype=A.dtype)
+    for columns, block in X.blocks():
+        np.matmul(block.T, A, out=product[columns])
+    return product
+
+
+def gram_matrix(X: Any) -> NDArray[Any]:
+    """XX', dense."""
+    if not sparse.issparse(X):
+        return _dense_gram_matrix(view(X))
+    columns = X.tocsc()
+    columns.sort_indices()
+    K = np.zeros((X.shape[0], X.shape[0]), dtype=X.dtype)
+    call(add_gram, columns.indptr, columns.indices, columns.data, K)
+    return K + np.triu(K, 1).T
+
+
+def _dense_gram_matrix(X: PickedRows) -> NDArray[Any]:
+    """A triangle is summed over runs of columns, in bands of rows, which need little room; then it is mirrored."""
+    n = len(X)
+    K = np.zeros((n, n), dtype=X.dtype)
+    bands = list(pieces(n, 1, -(-n // _GRAM_BANDS)))
+    for _, block in X.blocks():
+        for band in bands:
+            K[band, : band.stop] += block[band] @ block[: band.stop].T
+    for band in bands:
+        K[: band.start, band] = K[band, : band.start].T
+    return K

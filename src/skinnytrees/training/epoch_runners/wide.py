@@ -1,0 +1,142 @@
+"""Epochs in which groups come and go, in sample space for as long as none does."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinnytrees.kernels.active_set import SAFETY
+from skinnytrees.kernels.state import Schedule, Trees, view_trees
+from skinnytrees.training.epoch_runners.active_set import ActiveSetRunner
+from skinnytrees.training.epoch_runners.fixed_support import Movement
+from skinnytrees.training.epoch_runners.runner import Snapshot
+from skinnytrees.training.epoch_runners.sample_space import SampleSpaceRunner, form_weights
+
+# Groups that come and go are trained in sample space from this many columns per row on: norms have to be formed at times.
+_COLUMNS_PER_ROW = 2
+
+
+def is_wide(n_rows: int, n_columns: int) -> bool:
+    """Whether sample space is cheaper, with the norms of groups that have to be formed at times."""
+    return n_columns >= _COLUMNS_PER_ROW * n_rows
+
+
+class WideRunner:
+    """Training in which groups come and go, in sample space while none does: the same steps at a fraction of their cost.
+
+    A step moves a group's weights by no more than ``eta ||x|| ||D||``, so its norm has a lower bound that is known without
+    its weights. While all bounds stay above the threshold, and no group outside can be lifted above it, the support is
+    fixed. An epoch that might break this is undone and tried once more with exact norms; then the plain run makes it.
+    """
+
+    def __init__(self, plain: ActiveSetRunner) -> None:
+        self.plain = plain
+        self.inside: SampleSpaceRunner | None = None
+        self.least_norm = np.zeros(plain.n_groups)
+
+    @property
+    def trees(self) -> Trees:
+        """The ensemble; its W is not up to date in sample space."""
+        return self.plain.trees
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups that have weights."""
+        return self.plain.n_groups
+
+    def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
+        """One pass over the rows."""
+        with np.errstate(over="ignore", invalid="ignore"):  # bounds that are not finite do not hold
+            loss = self._epoch_inside(schedule, order) if self._may_enter(schedule) else None
+        if loss is not None:
+            return loss
+        self.sync()
+        self.inside = None
+        return self.plain.epoch(schedule, order)
+
+    def _may_enter(self, schedule: Schedule) -> bool:
+        """Whether sample space is cheaper and, with steps as the last one, no group will cross the threshold."""
+        if self.inside is not None:
+            return True
+        if not is_wide(len(self.plain.task.data.Y), len(self.plain.columns)) or schedule.soft.any():
+            return False
+        self.least_norm = self._norms()
+        steps = schedule.eta * np.linalg.norm(self.plain.work.D)
+        return self._support_stays(schedule, Movement(0.0, 1.0, steps.sum(), steps.max()))
+
+    def _epoch_inside(self, schedule: Schedule, order: NDArray[np.intp]) -> float | None:
+        """An epoch in sample space; None, with all as it was before, if a group might have crossed the threshold."""
+        norms_are_exact = self.inside is None
+        if self.inside is None:
+            self.inside = self._enter()
+        while True:
+            before = self._memory(self.inside)
+            movement = self.inside.measured_epoch(schedule, order)
+            if self._support_stays(schedule, movement):
+                self.least_norm = self._bounds(movement)
+                return movement.loss
+            self._recall(self.inside, before)
+            if norms_are_exact:
+                return None
+            self.sync()
+            self.least_norm, norms_are_exact = self._norms(), True
+
+    def _enter(self) -> SampleSpaceRunner:
+        task, columns = self.plain.task, self.plain.columns
+        X = task.data.X if np.array_equal(columns, np.arange(task.data.X.shape[1])) else task.data.X[:, columns]
+        return SampleSpaceRunner(task._replace(trees=self._packed(), data=task.data._replace(X=X)))
+
+    def _packed(self) -> Trees:
+        return self.trees._replace(W=self.trees.W[: len(self.plain.columns)])
+
+    @staticmethod
+    def _memory(inside: SampleSpaceRunner) -> tuple[float, list[NDArray[Any]]]:
+        arrays = (inside.samples.Z, inside.samples.A, inside.trees.b, inside.trees.O)
+        return inside.shrinkage, [array.copy() for array in arrays]
+
+    @staticmethod
+    def _recall(inside: SampleSpaceRunner, memory: tuple[float, list[NDArray[Any]]]) -> None:
+        inside.shrinkage, (inside.samples.Z[:], inside.samples.A[:], inside.trees.b[:], inside.trees.O[:]) = memory
+
+    def _norms(self) -> NDArray[np.float64]:
+        """Norms of all groups; zero outside."""
+        W, active, n_alive = self._packed().W, self.plain.active, self.n_groups
+        norms = np.zeros(len(active.column_norm_bound))
+        squares = np.einsum("kj,kj->k", W, W).astype(np.float64)
+        norms[active.groups[:n_alive]] = np.sqrt(np.add.reduceat(squares, active.starts[:n_alive]))
+        return norms
+
+    def _bounds(self, movement: Movement) -> NDArray[np.float64]:
+        return self.least_norm * movement.shrinkage - self.plain.active.column_norm_bound * movement.total_step
+
+    def _support_stays(self, schedule: Schedule, movement: Movement) -> bool:
+        """Whether no group can have crossed the threshold; no, where numbers are not finite."""
+        active, bounds = self.plain.active, self._bounds(movement)
+        is_alive = np.zeros(len(bounds), dtype=bool)
+        is_alive[active.groups[: self.n_groups]] = True
+        nobody_leaves = not schedule.hard.any() or np.all(bounds[is_alive] > SAFETY * schedule.hard.max())
+        nobody_comes = np.all(
+            SAFETY * movement.longest_step * active.column_norm_bound[~is_alive] <= schedule.hard.min()
+        )
+        return bool(nobody_leaves and nobody_comes)
+
+    def sync(self) -> None:
+        """Form W in a new place: snapshots may hold the old one."""
+        if self.inside is not None:
+            self.plain.trees = self.trees.copy()
+            self.inside.trees = self._packed()
+            self.inside.sync()
+
+    def snapshot(self) -> Snapshot:
+        """Columns of the groups that have weights; in sample space their W is formed when it is asked for."""
+        if self.inside is None:
+            return self.plain.snapshot()
+        columns, X, trees = self.plain.columns.copy(), self.inside.X, self._packed()
+        shrinkage, (_, A, b, leaves) = self._memory(self.inside)
+
+        def formed() -> tuple[NDArray[np.intp], Trees]:
+            W = form_weights(trees.W, shrinkage, X, A)
+            flat = np.concatenate([W.ravel(), b, leaves.ravel()])
+            return columns, view_trees(flat, len(columns), W.shape[1], leaves.shape)
+
+        return formed
