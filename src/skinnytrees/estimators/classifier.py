@@ -1,5 +1,6 @@
 """The classifier: labels become codes, raw outputs become probabilities."""
 
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,10 +11,13 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from skinnytrees.estimators.base import SkinnyTrees, refuse_missing_target
+from skinnytrees.estimators.base import SkinnyTrees
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, Multinomial, TargetScale
 from skinnytrees.tables.rows import Rows
+from skinnytrees.tables.targets import open_target
+
+_LARGEST_CLASS_WEIGHT = 1e50
 
 
 class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
@@ -234,8 +238,7 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         return Multinomial()
 
     def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
-        refuse_missing_target(self, y)
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(open_target(self, y), warn=True)
         if not reset:
             unknown = np.setdiff1d(y, self.classes_)
             refuse_unless(
@@ -257,6 +260,8 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         if self.class_weight == "balanced":
             total = np.bincount(codes, weight, len(self.classes_))
             return (weight.sum() / (len(total) * np.maximum(total, np.finfo(float).tiny)))[codes]
+        if self.class_weight is not None:
+            _check_class_weights(self.class_weight)
         return compute_sample_weight(self.class_weight, self.classes_[codes])
 
     def _strata(self, Y: NDArray[np.float64]) -> NDArray[Any] | None:
@@ -267,3 +272,15 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
 
     def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
         return TargetScale.none(len(self.classes_))
+
+
+def _check_class_weights(class_weight: dict[Any, Any]) -> None:
+    wrong = {
+        label: weight
+        for label, weight in class_weight.items()
+        if not isinstance(weight, Real) or not 0 <= weight <= _LARGEST_CLASS_WEIGHT
+    }
+    refuse_unless(
+        not wrong,
+        f"class_weight has values that are no weights: {wrong}. Use numbers from 0 to {_LARGEST_CLASS_WEIGHT:.0e}, such as 1.0.",
+    )

@@ -8,11 +8,12 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _check_y
 
-from skinnytrees.estimators.base import SkinnyTrees, refuse_missing_target
+from skinnytrees.estimators.base import SkinnyTrees
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, TargetScale, as_columns, regression_loss
 from skinnytrees.tables.encoding import Scaling
 from skinnytrees.tables.rows import Rows
+from skinnytrees.tables.targets import check_target_size, open_target, warn_of_survival_pairs
 
 
 class SkinnyTreesRegressor(RegressorMixin, SkinnyTrees):
@@ -141,11 +142,11 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         return regression_loss(self.loss)
 
     def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
-        refuse_missing_target(self, y)
-        y = _check_y(y, multi_output=True, y_numeric=True, estimator=self)
+        y = _read_numbers(self, open_target(self, y))
         Y = as_columns(y.astype(np.float64))
         if reset:
             self._is_multi_output, self._n_targets = y.ndim == 2, Y.shape[1]
+            warn_of_survival_pairs(Y)
         refuse_unless(
             Y.shape[1] == self._n_targets,
             f"y_val has {Y.shape[1]} targets a row, but y has {self._n_targets}. Give both the same targets.",
@@ -157,7 +158,15 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         return rows.Y.shape[1]
 
     def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
-        if not self.standardize:
-            return TargetScale.none(rows.Y.shape[1])
         moments = Scaling.learn(rows.Y, rows.weight)
-        return loss.target_scale(moments.mean, moments.scale)
+        scale = loss.target_scale(moments.mean, moments.scale) if self.standardize else TargetScale.none(rows.Y.shape[1])
+        factor = scale.raw_scale / scale.scale  # from the target's unit to that of raw outputs
+        check_target_size(rows.Y * factor, moments.scale * factor)
+        return scale
+
+
+def _read_numbers(estimator: Any, y: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=estimator))
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"y holds something that is no number ({error}). Pass one number per row.") from error
