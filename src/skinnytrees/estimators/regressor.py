@@ -168,5 +168,9 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
 def _read_numbers(estimator: Any, y: Any) -> NDArray[Any]:
     try:
         return np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=estimator))
-    except (TypeError, OverflowError) as error:
-        raise ValueError(f"y holds something that is no number ({error}). Pass one number per row.") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, ValueError) and "could not convert" not in str(error):
+            raise
+        raise ValueError(
+            f"y holds something that is no number ({error}). Pass one number per row, or use SkinnyTreesClassifier for classes."
+        ) from error

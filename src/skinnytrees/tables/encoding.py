@@ -98,8 +98,8 @@ class Scaling:
             return cls.learn(values, weight)
         moments = _moments(values, weight)
         # Where no value is cut, none is wild. Too large numbers give a deviation that is infinite or not a number.
-        is_cut = moments.farthest > _FARTHEST * moments.spread
-        doubtful = np.flatnonzero(is_cut | ~np.isfinite(moments.mean + moments.spread))
+        is_cut = moments.farthest / _FARTHEST > moments.spread
+        doubtful = np.flatnonzero(is_cut | ~np.isfinite(moments).all(axis=0))
         for k, distinct in zip(doubtful.tolist(), distinct_values(values, weight, doubtful), strict=True):
             moments.mean[k], moments.spread[k] = _robust_moments(distinct, moments.mean[k], moments.spread[k])
         return cls._of(moments, values.dtype)
@@ -321,9 +321,9 @@ def _moments(values: Any, weight: NDArray[Any]) -> _Moments:
     """Of each column; where squares leave the numbers of double precision, of values divided by a power of two."""
     with np.errstate(over="ignore", invalid="ignore"):
         moments = _plain_moments(values, weight, np.zeros(values.shape[1], dtype=int))
-    mean, spread, farthest = moments
+    mean, spread, _ = moments
     too_small = (spread < _SMALL_SQUARES) & (np.abs(mean) < _SMALL_SQUARES)
-    extreme = np.flatnonzero(too_small | ~np.isfinite(mean + spread + farthest))
+    extreme = np.flatnonzero(too_small | ~np.isfinite(moments).all(axis=0))
     if len(extreme):
         part = view(values)[:, extreme]
         exponent = _largest_exponent(part)

@@ -46,7 +46,7 @@ def read_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None") -> Any:
     """An opened table as numbers: row-major, or CSR if it is sparse and large; a frame's words become category numbers."""
     if is_frame(X):
         X = (Vocabulary({}) if vocabulary is None else vocabulary).read(X)
-    with _clear_errors():
+    with _clear_errors(), np.errstate(over="ignore", invalid="ignore"):  # sums that only look for infinite values
         numbers = check_array(
             X, dtype=[np.float64, np.float32], order="C", accept_sparse="csr", ensure_all_finite="allow-nan",
             estimator=estimator, input_name="X",
