@@ -341,7 +341,8 @@ def _as_path(problem: Problem, prepared: Prepared, judge: Judge, candidate: Cand
 
 
 def _as_model(problem: Problem, encoder: Encoder, trees: Trees, factor: float = 1.0) -> SoftTrees:
-    small = trees.copy()
+    encoder, columns = encoder.in_table_order()
+    small = trees.select(columns)
     small.O[:] *= (factor * problem.target.raw_scale).astype(small.O.dtype)[:, None]
     return SoftTrees(encoder, small, problem.target.raw_shift, problem.activation)
 

@@ -45,7 +45,8 @@ class SoftTrees:
         columns = np.repeat(used, np.diff(encoder.offsets))
         small = trees.select(np.flatnonzero(columns))
         small.O[:] *= target.raw_scale.astype(small.O.dtype)[:, None]
-        return cls(encoder.select(np.flatnonzero(used)), small, target.raw_shift, activation)
+        ordered, columns = encoder.select(np.flatnonzero(used)).in_table_order()
+        return cls(ordered, small.select(columns), target.raw_shift, activation)
 
     @property
     def features(self) -> NDArray[np.intp]:

@@ -199,7 +199,16 @@ class Encoder:
 
     def select(self, groups: NDArray[np.intp]) -> "Encoder":
         """The encoder of some of the groups."""
-        columns, offsets = contiguous_ranges(self.offsets, groups)
+        return self._reordered(*contiguous_ranges(self.offsets, groups))
+
+    def in_table_order(self) -> tuple["Encoder", NDArray[np.intp]]:
+        """The same with groups, and features within a group, in the order of the table; and where its columns were before."""
+        sizes = np.diff(self.offsets)
+        first = np.minimum.reduceat(self.feature, self.offsets[:-1]) if len(self.feature) else np.zeros(0)
+        columns = np.lexsort((self.feature, np.repeat(first, sizes)))
+        return self._reordered(columns, np.append(0, np.cumsum(sizes[np.argsort(first, kind="stable")]))), columns
+
+    def _reordered(self, columns: NDArray[np.intp], offsets: NDArray[np.intp]) -> "Encoder":
         return Encoder(
             feature=self.feature[columns],
             mean=self.mean[columns],
@@ -208,7 +217,7 @@ class Encoder:
             is_indicator=self.is_indicator[columns],
             is_level=self.is_level[columns],
             curves=self.curves.select(columns),
-            offsets=offsets,
+            offsets=offsets.astype(np.intp),
             farthest=self.farthest,
         )
 
