@@ -7,10 +7,22 @@ INSTALL := $(PY) -m pip install -q -c constraints.txt
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 
+SEED := 0
+CASES := 2000
+SECONDS := 600
+
+# An environment, the Python that makes it, and what pip is told besides: install the package with its tests there, and run them.
+define test_in
+	$(2) -m venv $(1)
+	$(1)/bin/python -m pip install -q $(3) -e ".[test]"
+	$(1)/bin/python -m pytest -q -m "not shared"
+endef
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-shared lint format bench torch baselines clean
+.PHONY: help setup demo test test-quick test-docs test-oldest test-newest test-shared fuzz lint format bench torch extras
+.PHONY: release-check clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +34,23 @@ demo: $(DEMO_STAMP)  ## Train on a small example and show the result
 
 test: setup  ## Run the tests that need no data files
 	$(PY) -m pytest -m "not shared"
+
+test-quick: setup  ## Run the tests that take moments, in less than a minute
+	$(PY) -m pytest -q -m "not shared and not slow" tests/kernels tests/tables tests/path/test_rules.py tests/test_layers.py \
+	  tests/test_losses.py tests/test_activations.py src/skinnytrees/penalties.py
+
+test-docs: setup  ## Run the examples of the README, the docs and the docstrings
+	$(PY) -m pytest -q tests/pages src
+
+test-oldest:  ## Run the tests with the oldest versions that pyproject.toml allows, in an environment of its own
+	$(call test_in,.venv-oldest,$(PYTHON),-c constraints-oldest.txt)
+
+test-newest:  ## Run the tests with the newest released versions, in an environment of its own; PYTHON=python3.13 names another Python
+	$(call test_in,.venv-newest,$(PYTHON),--upgrade)
+
+fuzz: setup  ## Draw thousands of hostile tables and damaged files, by a seed and with a time limit (SEED=, CASES=, SECONDS=)
+	$(PY) -m tests.robustness.fuzz_files --cases $(CASES) --seed $(SEED) --time-limit $(SECONDS)
+	$(PY) -m tests.robustness.fuzz_tables --cases $(CASES) --seed $(SEED) --time-limit $(SECONDS)
 
 test-shared: setup  ## Run the tests on real data sets (set SKINNYTREES_DATA to their folder)
 	@test -n "$(SKINNYTREES_DATA)" || { \
@@ -45,11 +74,23 @@ bench: setup  ## Measure speed, side by side in one run
 torch: setup  ## Add PyTorch, for the code that uses it
 	$(INSTALL) torch
 
-baselines: torch  ## Add the systems that benchmarks compare with
-	$(INSTALL) -e ".[baselines]"
+# torch first: what depends on it would otherwise choose a build of its own.
+extras: torch  ## Add everything that tests of extras need: peers, PyTorch, ONNX, databases, Dask
+	$(INSTALL) -e ".[all,dev,test-extras]"
+
+release-check: setup  ## Build sdist and wheel, install each in an empty environment and fit a model there
+	$(INSTALL) build twine
+	rm -rf dist
+	$(PY) -m build --outdir dist .
+	$(PY) -m twine check --strict dist/*
+	for file in dist/*; do \
+	  rm -rf .venv-release && $(PYTHON) -m venv .venv-release && .venv-release/bin/python -m pip install -q $$file \
+	  && (cd / && $(CURDIR)/.venv-release/bin/python $(CURDIR)/examples/after_installation.py) || exit 1; \
+	done
+	rm -rf .venv-release
 
 clean:  ## Remove .venv, caches and build output
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-release build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 # A failed attempt leaves half an environment behind, which the next run would take for a whole one: hence rm.

@@ -4,14 +4,20 @@
 with the one in ``NEW/src``, each in a process of its own, and compares hashes of what came out: supports, predictions, the path
 and the losses of all epochs. Only the public interface is used, so that the trees may be of any revision (``git worktree add``
 makes one). The exit code is 1 if any fit differs. No hash is kept: the last bits depend on the machine.
+
+``--speed 5`` compares CPU seconds instead, in five turns: of the first fits of a process whose cache of compiled kernels is
+empty, and of the same fits afterwards.
 """
 
 import argparse
 import hashlib
 import json
 import os
+import statistics
 import subprocess
 import sys
+import tempfile
+import time
 import warnings
 from pathlib import Path
 
@@ -219,12 +225,29 @@ def print_digests(names):
             print(json.dumps([name, digest(*NAMED_FITS[name]())]), flush=True)
 
 
-def digests_of(tree, names):
-    """Hashes of all fits with the package of a source tree."""
+def print_seconds():
+    """CPU seconds of the first fits of this process, and of the same fits once all is compiled."""
+    import skinnytrees
+
+    def seconds():
+        started = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for fit in (path_on_held_out_rows, group_l0, group_l0_on_wide_rows):
+                fit()
+        return time.process_time() - started
+
+    print(json.dumps(["package", str(Path(skinnytrees.__file__).parent)]))
+    print(json.dumps(["first", seconds()]))
+    print(json.dumps(["next", min(seconds() for _ in range(4))]))
+
+
+def found_in(tree, *arguments, **environment):
+    """What this program finds with the package of a source tree."""
     source = Path(tree).resolve() / "src"
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).resolve()), "--fit", *names],
-        env={**os.environ, "PYTHONPATH": str(source)}, stdout=subprocess.PIPE, text=True, check=True,
+        [sys.executable, str(Path(__file__).resolve()), *arguments],
+        env={**os.environ, "PYTHONPATH": str(source), **environment}, stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
     found = dict(json.loads(line) for line in done.stdout.splitlines())
     package = Path(found.pop("package"))
@@ -233,18 +256,41 @@ def digests_of(tree, names):
     return found
 
 
+def compare_speed(old, new, repeats):
+    """Median over turns of new over old, so that a busy machine slows both alike."""
+    ratios = {"first": [], "next": []}
+    for _ in range(repeats):
+        measured = []
+        for tree in (old, new):
+            with tempfile.TemporaryDirectory() as cache:
+                measured.append(found_in(tree, "--seconds", NUMBA_CACHE_DIR=cache))
+        for name, values in ratios.items():
+            values.append(measured[1][name] / measured[0][name])
+        print({name: [round(one[name], 3) for one in measured] for name in ratios}, flush=True)
+    for name, values in ratios.items():
+        print(f"{name} fits, new over old: {statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("trees", nargs="*", metavar="TREE", help="root of a source tree: the old one, then the new one")
     parser.add_argument("--only", nargs="+", default=list(NAMED_FITS), metavar="FIT", help="names of fits")
+    parser.add_argument("--speed", type=int, metavar="TURNS", help="compare CPU seconds instead")
     parser.add_argument("--fit", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.fit:
         print_digests(options.fit)
         return
+    if options.seconds:
+        print_seconds()
+        return
     if len(options.trees) != 2:
         parser.error("give two source trees, such as ../old .")
-    old, new = (digests_of(tree, options.only) for tree in options.trees)
+    if options.speed:
+        compare_speed(*options.trees, options.speed)
+        return
+    old, new = (found_in(tree, "--fit", *options.only) for tree in options.trees)
     for name in options.only:
         verdict = "same" if old[name] == new[name] else "DIFFERENT"
         print(f"{name:45s} {old[name]}  {new[name]}  {verdict}")

@@ -20,3 +20,7 @@ def refuse_unless(condition: bool, message: str) -> None:
 
 class NothingLearnedWarning(UserWarning):
     """The fitted model is no better than a constant on rows that it has not seen."""
+
+
+class SelectionWarning(UserWarning):
+    """A penalty has removed no feature, or all of them."""

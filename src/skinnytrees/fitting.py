@@ -14,12 +14,13 @@ from skinnytrees.kernels.state import Data, Trees, start_trees
 from skinnytrees.losses import Loss, TargetScale
 from skinnytrees.model.feature_path import FeaturePath
 from skinnytrees.model.soft_trees import SoftTrees
-from skinnytrees.path.comparison import Scorer, no_worse
+from skinnytrees.path.comparison import no_worse
 from skinnytrees.path.evidence import Evidence, HeldOutRows, Judge
 from skinnytrees.path.final import FinalChoice, Fold, Trial, blends_to_try, choose_final_ensemble, plain_blends
 from skinnytrees.path.points import PathInputs, data_of
 from skinnytrees.path.pruning import start_pruning
 from skinnytrees.path.rules import PathRules
+from skinnytrees.path.scoring import Scorer
 from skinnytrees.path.size_choice import Candidate, SizeChooser
 from skinnytrees.path.trainer import Trainer, split_generator
 from skinnytrees.path.walk import Walk
@@ -117,16 +118,30 @@ class FoldBranch(NamedTuple):
     evidence: Evidence
 
 
+class Walked(NamedTuple):
+    """A finished walk, its folds, and the candidate that was chosen: what the final ensemble is made from."""
+
+    problem: Problem
+    splits: Splits
+    settings: PathSettings
+    prepared: Prepared
+    walk: Walk
+    folds: Sequence[Sequence[FoldBranch]]
+    candidate: Candidate
+
+
 def fit_penalised(
     problem: Problem, training: Rows, held_out: Rows | None, settings: TrainingSettings, n_trees: int, depth: int,
-    rng: np.random.Generator,
+    penalty_factors: NDArray[np.float64], rng: np.random.Generator,
 ) -> tuple[SoftTrees, list[EpochReport]]:  # fmt: skip
-    """The paper's Algorithm 1."""
+    """The paper's Algorithm 1; ``penalty_factors`` multiply the penalty's strength for each group."""
     prepared = problem.prepare(training)
     data, validation = prepared.data, None if held_out is None else prepared.also(held_out)
     trees = start_trees(data.X.shape[1], n_trees, depth, problem.n_outputs, rng)
     settings = replace(settings, n_threads=problem.n_threads)
-    reports = train(trees, data, prepared.encoder.offsets, settings, rng, validation)
+    reports = train(
+        trees, data, prepared.encoder.offsets, settings, rng, validation, penalty_factors, problem.groups.n_features
+    )
     return SoftTrees.from_training(trees, prepared.encoder, problem.activation, prepared.target), reports
 
 
@@ -149,7 +164,7 @@ def fit_path(problem: Problem, splits: Splits, settings: PathSettings, rng: np.r
             branch_noise=0.0 if walk.inputs.recipes.prune_from else settings.rules.screening.noise,
         )  # fmt: skip
         candidate = chooser.choose(walk.branches, evidence)
-        model, final_choice = _finish(problem, splits, settings, walk, folds, candidate, prepared, rng)
+        model, final_choice = _finish(Walked(problem, splits, settings, prepared, walk, folds, candidate), rng)
     path = _as_path(problem, prepared, judge, candidate, model)
     _warn_if_nothing_learned(judge, final_choice.evidence)
     return PathFit(model, path, candidate.branch.reports)
@@ -240,18 +255,16 @@ def _evidence(walk: Walk, folds: Sequence[Sequence[FoldBranch]]) -> list[Evidenc
     return [one.take(range(len(branch.points))) for one, branch in zip(joined, walk.branches, strict=False)]
 
 
-def _finish(
-    problem: Problem, splits: Splits, settings: PathSettings, walk: Walk, folds: Sequence[Sequence[FoldBranch]],
-    candidate: Candidate, prepared: Prepared, rng: np.random.Generator,
-) -> tuple[SoftTrees, FinalChoice]:  # fmt: skip
+def _finish(walked: Walked, rng: np.random.Generator) -> tuple[SoftTrees, FinalChoice]:
     """The final ensemble; after Ctrl-C, what there is."""
+    problem, splits, settings, prepared, walk, _, candidate = walked
     interruption = "The final ensemble was interrupted; the model is the path's own at the chosen size."
     support = candidate.support
     model = _as_model(problem, prepared.encoder.select(support), candidate.branch.points[candidate.chosen_index].trees)
     if walk.interrupted:
         return model, FinalChoice(0, ())
     try:
-        final_choice = _choose_final(problem, splits, settings, walk, folds, candidate, rng)
+        final_choice = _choose_final(walked, rng)
         if splits.held_out is not None:
             encoder = _final_styles(problem)[final_choice.trial].prepare_support(splits.training, support).encoder
             model = _as_model(problem, encoder, final_choice.ensembles[0], final_choice.factor)
@@ -273,11 +286,9 @@ def _finish(
     return model, final_choice
 
 
-def _choose_final(
-    problem: Problem, splits: Splits, settings: PathSettings, walk: Walk, folds: Sequence[Sequence[FoldBranch]],
-    candidate: Candidate, rng: np.random.Generator,
-) -> FinalChoice:  # fmt: skip
+def _choose_final(walked: Walked, rng: np.random.Generator) -> FinalChoice:
     """How the final ensemble at a candidate's support is made, by what its like do on rows that they have not seen."""
+    problem, splits, settings, _, walk, folds, candidate = walked
     pairs = []
     if splits.held_out is not None:
         pairs = [(splits.training, splits.held_out, candidate.support)]
@@ -344,6 +355,9 @@ def _as_model(problem: Problem, encoder: Encoder, trees: Trees, factor: float = 
     encoder, columns = encoder.in_table_order()
     small = trees.select(columns)
     small.O[:] *= (factor * problem.target.raw_scale).astype(small.O.dtype)[:, None]
+    if problem.standardize and np.abs(small.W).max(initial=0.0) < np.finfo(np.float16).max:
+        # Columns of one scale leave nothing to gain from more than eleven significant bits, and files are half as large.
+        small.W[:] = small.W.astype(np.float16)
     return SoftTrees(encoder, small, problem.target.raw_shift, problem.activation)
 
 

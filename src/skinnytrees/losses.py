@@ -302,7 +302,7 @@ class Poisson(CompiledLoss):
                 G[i, c] = mean - Y[i, c]
                 row_loss[i] += loss - Y[i, c] * F[i, c]
 
-    def for_targets(self, y: NDArray[Any]) -> "Poisson":
+    def for_targets(self, y: NDArray[Any]) -> Any:
         """With a ceiling of twice the largest count."""
         return Poisson(ceiling=min(self.ceiling, 2 * float(y.max())))
 

@@ -1,17 +1,19 @@
 """How much memory a fit will take, and a refusal where there is not enough of it.
 
-The estimate counts the design, the ensembles that are held at once and the room for their batches; it leaves out the table itself,
-which the user holds already.
+The estimate counts the design, the ensembles held at once and the room for their batches, but not the table itself, which
+the user holds already.
 """
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.optimizers import Adam
 from skinnytrees.path.rules import DEFAULT_RULES, PathRules, Recipe
+from skinnytrees.training.loop import TrainingSettings
 
 _BYTES = 4  # single precision
 _BYTES_PER_STORED_VALUE = 12  # of a sparse design: the value, and its column as the kernels take it
@@ -19,6 +21,8 @@ _BYTES_PER_STORED_VALUE = 12  # of a sparse design: the value, and its column as
 _COLUMNS_PER_NUMBER = 3
 # Adam holds the gradient and two moments beside the weights; every training holds the weights it started from.
 _COPIES_OF_ADAM, _COPIES_OF_SGD = 5, 2
+# The system is not asked about less.
+_NEVER_TOO_LARGE = 2**28
 # The sizes of a path, each three quarters of the one before, add up to four times the first.
 _SIZES_OF_A_PATH = 4.0
 # Where a control group limits the memory of a process.
@@ -81,21 +85,24 @@ def estimate_memory(
     of_path = _ensembles([recipes.screen], n_columns, n_outputs, n_threads, _SIZES_OF_A_PATH)
     of_final = _ensembles([large, recipes.averaged, recipes.small], narrow, n_outputs, n_threads, 1.0)
     ensembles, batches = max(of_path, of_final, key=sum)
-    design = n_rows * n_columns * _BYTES if n_stored is None else n_stored * _BYTES_PER_STORED_VALUE
-    return MemoryEstimate(design, ensembles, batches)
+    return MemoryEstimate(_design_size(n_rows, n_columns, n_stored), ensembles, batches)
 
 
 def estimate_training_memory(
-    n_rows: int, n_columns: int, recipe: Recipe, *, n_outputs: int = 1, n_stored: int | None = None
+    X: Any, size: tuple[int, int], settings: TrainingSettings, n_outputs: int = 1
 ) -> MemoryEstimate:
-    """Memory that one training takes beside the table, with a penalty or without."""
-    ensembles, batches = _ensembles([recipe], n_columns, n_outputs, 1, 1.0)
-    design = n_rows * n_columns * _BYTES if n_stored is None else n_stored * _BYTES_PER_STORED_VALUE
-    return MemoryEstimate(design, ensembles, batches)
+    """Memory that one training of so many trees of this depth takes beside the table, with a penalty or without."""
+    n_trees, depth = size
+    recipe = replace(
+        DEFAULT_RULES.screening.start, n_trees=n_trees, depth=depth, batch_size=min(settings.batch_size, X.shape[0]),
+        optimizer=settings.optimizer,
+    )  # fmt: skip
+    ensembles, batches = _ensembles([recipe], X.shape[1], n_outputs, 1, 1.0)
+    return MemoryEstimate(_design_size(X.shape[0], X.shape[1], getattr(X, "nnz", None)), ensembles, batches)
 
 
-def refuse_if_too_large(estimate: MemoryEstimate, available: int | None) -> None:
-    """Say it at once where a fit cannot succeed.
+def refuse_if_too_large(estimate: MemoryEstimate, available: int | None = None) -> None:
+    """Say it at once where a fit cannot succeed, with the memory that the system says is available unless it is given.
 
     Examples
     --------
@@ -104,6 +111,9 @@ def refuse_if_too_large(estimate: MemoryEstimate, available: int | None) -> None
     Traceback (most recent call last):
     ValueError: The fit needs about 10.0 GB of memory (design 1.0, ensembles 7.0, batches 2.0), but 4.0 GB are available. ...
     """
+    if estimate.total < _NEVER_TOO_LARGE:
+        return
+    available = available_memory() if available is None else available
     refuse_unless(
         available is None or estimate.total <= available,
         f"The fit needs about {estimate.total / 1e9:.1f} GB of memory (design {estimate.design / 1e9:.1f}, ensembles "
@@ -127,6 +137,10 @@ def available_memory() -> int | None:
         except (OSError, ValueError):  # no control group, or no limit
             continue
     return min(found) if found else None
+
+
+def _design_size(n_rows: int, n_columns: int, n_stored: int | None) -> int:
+    return n_rows * n_columns * _BYTES if n_stored is None else n_stored * _BYTES_PER_STORED_VALUE
 
 
 def _ensembles(

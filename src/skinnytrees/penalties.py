@@ -4,8 +4,10 @@ The proximal step itself (``kernels/prox.py``) knows two numbers: a group is zer
 what is left shrinks by ``soft``.
 """
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+import html
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,8 +31,32 @@ class Penalty(Protocol):
         """``(hard, soft)`` at each step, for the learning rates ``eta``."""
 
 
+class Searchable:
+    """scikit-learn's ``get_params`` and ``set_params`` for a dataclass, so that a grid can name ``penalty__gamma``."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The numbers that the constructor takes."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+    def set_params(self, **params: Any) -> Self:
+        """Change numbers in place, which scikit-learn does to copies while it searches."""
+        known = self.get_params()
+        unknown = sorted(set(params) - set(known))
+        refuse_unless(
+            not unknown,
+            f"{type(self).__name__} has no parameter {', '.join(map(repr, unknown))}. Use one of {sorted(known)}.",
+        )
+        checked = type(self)(**{**known, **params})
+        for name, value in checked.get_params().items():
+            object.__setattr__(self, name, value)
+        return self
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(repr(self))}</code>"
+
+
 @dataclass(frozen=True)
-class GroupL0:
+class GroupL0(Searchable):
     """``lambda0`` times the number of features in use, annealed from dense to sparse (paper, section 5.3).
 
     Parameters
@@ -47,6 +73,12 @@ class GroupL0:
     2.0
     >>> round(float(GroupL0(gamma=2.0, rate=0.5).strength(1.0)), 4)
     0.7869
+
+    Where to start a search: values between "nothing is removed" and "nothing is left".
+
+    >>> import numpy as np
+    >>> [round(penalty.gamma, 2) for penalty in GroupL0.grid(np.zeros((500, 30)), n_values=3)]
+    [2.76, 12.36, 55.26]
     """
 
     gamma: float
@@ -58,6 +90,38 @@ class GroupL0:
         refuse_unless(
             self.rate is None or self.rate > 0, f"rate={self.rate!r} must be positive, or None for a constant penalty."
         )
+
+    @classmethod
+    def grid(
+        cls, X: Any, *, n_values: int = 10, n_estimators: int = 50, max_depth: int = 3, learning_rate: float = 0.1,
+        max_epochs: int = 100, batch_size: int = 64,
+    ) -> list["GroupL0"]:  # fmt: skip
+        """Penalties to start a search with, from the weakest to the strongest.
+
+        A feature whose weights stay at their random start has the squared norm ``2 k / (p + k)`` on average, for p columns and
+        k splits in the ensemble; it is removed when ``gamma`` exceeds half of that over the learning rate. Useful features have
+        grown by then. So the values lie between 0.3 and 6 times this one, evenly on a logarithmic scale.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            The training table, of which only the shape counts.
+        n_values : int, default=10
+            How many penalties.
+        n_estimators, max_depth, learning_rate, max_epochs, batch_size
+            As they are given to the estimator; the defaults are the estimators' own with a penalty object.
+
+        Returns
+        -------
+        list of GroupL0
+            Annealed: ``rate`` is such that ``lambda0`` has come within one percent of ``gamma`` at the end of training.
+        """
+        n_rows, n_columns = X.shape
+        n_splits = n_estimators * (2**max_depth - 1)
+        untrained = n_splits / ((n_columns + n_splits) * learning_rate)
+        n_steps = max_epochs * math.ceil(n_rows / min(batch_size, n_rows))
+        factors = np.geomspace(0.3, 6.0, n_values)
+        return [cls(gamma=float(untrained * factor), rate=5.0 / n_steps) for factor in factors]
 
     def strength(self, step: Any) -> Any:
         """``lambda0`` at a step."""
@@ -71,7 +135,7 @@ class GroupL0:
 
 
 @dataclass(frozen=True)
-class GroupLasso:
+class GroupLasso(Searchable):
     """``lam`` times the sum of the groups' norms, with a proximal step: the paper's S-Prox.
 
     Parameters

@@ -15,6 +15,9 @@ from skinnytrees.losses import Huber, Quantile
 from skinnytrees.optimizers import OneCycle
 from skinnytrees.penalties import GroupL0, GroupLasso
 
+# Few epochs on few rows: what a penalty removes, or whether it removes anything, is not what these tests are about.
+pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
+
 QUICK = {"max_epochs": 2, "random_state": 0}
 X, Y = (part[::3] for part in load_wine(return_X_y=True))
 X = X[:, :5]

@@ -36,6 +36,9 @@ from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.path.evidence import HeldOutRows
 from skinnytrees.penalties import GroupL0, GroupLasso
 
+# Few epochs on few rows: what a penalty removes, or whether it removes anything, is not what these tests are about.
+pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
+
 L0 = GroupL0(gamma=8.0, rate=0.1)
 PENALISED = {"n_estimators": 8, "max_epochs": 12, "batch_size": 16}
 # Ways to fit that share little code: the path, the paper's algorithm, a dense ensemble.

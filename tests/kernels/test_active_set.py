@@ -57,16 +57,16 @@ PENALTIES = {
 }
 
 
-def supports_and_trees(data, settings, offsets):
+def supports_and_trees(data, settings, offsets, factors=None):
     """Groups in use after every epoch, and the trained ensemble in the order of the columns."""
     rng = np.random.default_rng(2)
     n_outputs = int(data.Y.max()) + 1
     trees = start_trees(data.X.shape[1], 10, 2, n_outputs, rng, data.Y.dtype)
     supports = []
-    for _, _, run in run_epochs(trees, data, offsets, settings, rng):
+    for _, _, run in run_epochs(trees, data, offsets, settings, rng, factors):
         columns, small = run.snapshot()()
         supports.append(np.unique(np.searchsorted(offsets, columns, side="right") - 1))
-        assert len(supports[-1]) == run.n_groups
+        assert len(supports[-1]) == len(run.groups)
     trees.put(columns, small)
     return supports, trees
 
@@ -97,6 +97,35 @@ def test_supports_are_equal_at_every_epoch_and_weights_to_rounding(make_data, pe
     for few, many in zip(ours[0], theirs[0], strict=True):
         np.testing.assert_array_equal(few, many)
     np.testing.assert_allclose(ours[1].flat, theirs[1].flat, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())
+@pytest.mark.parametrize("make_data", DATA.values(), ids=DATA.keys())
+def test_groups_with_penalty_factors_of_their_own_come_and_go_as_if_all_were_looked_at(
+    make_data, penalty, with_all_groups
+):
+    data = Data(*(part.astype(np.float64) for part in make_data()))
+    n_columns = data.X.shape[1]
+    factors = np.random.default_rng(3).choice([0.0, 0.1, 1.0, 5.0], n_columns)
+    task = data, replace(SETTINGS, penalty=penalty), np.arange(n_columns + 1), factors
+    ours, theirs = supports_and_trees(*task), with_all_groups(*task)
+    for few, many in zip(ours[0], theirs[0], strict=True):
+        np.testing.assert_array_equal(few, many)
+    np.testing.assert_allclose(ours[1].flat, theirs[1].flat, rtol=1e-6, atol=1e-8)
+    assert set(np.flatnonzero(factors == 0)) <= set(ours[0][-1]), "without a penalty, a group stays"
+
+
+@pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())
+def test_penalty_factor_of_a_group_is_the_penalty_times_it(penalty):
+    data = Data(*(part.astype(np.float64) for part in breast_cancer()))
+    offsets = np.arange(31)
+    number = "lam" if isinstance(penalty, GroupLasso) else "gamma"
+    stronger = replace(penalty, **{number: 3 * getattr(penalty, number)})
+    by_factor = supports_and_trees(data, replace(SETTINGS, penalty=penalty), offsets, np.full(30, 3.0))
+    by_number = supports_and_trees(data, replace(SETTINGS, penalty=stronger), offsets)
+    for one, other in zip(by_factor[0], by_number[0], strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(by_factor[1].flat, by_number[1].flat, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("offsets", [np.arange(31), np.array([0, 1, 4, 6, 15, 16, 30])], ids=["columns", "groups"])
@@ -157,7 +186,7 @@ def test_groups_outside_are_mostly_ruled_out_without_a_look():
     rng = np.random.default_rng(2)
     trees = start_trees(1500, 10, 2, 2, rng)
     for _, _, run in run_epochs(trees, data, np.arange(1501), settings, rng):
-        n = run.n_groups
+        n = len(run.groups)
         # What the last step of the epoch worked on, dropped groups included, is still listed.
         joined.append(int(run.plain.active.blocks.max()))
     assert n < 100

@@ -62,30 +62,21 @@ def kernels_in(folder):
 
 
 IMPORT = f"""
-import sys, time
+import sys
 {SCIKIT_LEARN}
 before = set(sys.modules)
-start = time.perf_counter()
 import skinnytrees
-print(time.perf_counter() - start)
 optional = {{"pandas", "polars", "pyarrow", "matplotlib", "tqdm", "optuna", "torch", "xgboost", "lightgbm"}}
 print(sorted(optional & (set(sys.modules) - before)))
 """
 
 
 @pytest.mark.slow
-def test_import_is_quick_compiles_nothing_and_leaves_optional_packages_alone(tmp_path):
-    times = []
-    for _ in range(3):
-        done = run(IMPORT, NUMBA_CACHE_DIR=tmp_path)
-        seconds, optional = done.stdout.splitlines()
-        assert optional == "[]"
-        assert done.stderr == ""
-        assert kernels_in(tmp_path) == []
-        times.append(float(seconds))
-        if times[-1] < 1:
-            break
-    assert min(times) < 1, "seconds beyond importing scikit-learn, at best of three"
+def test_import_compiles_nothing_and_leaves_optional_packages_alone(tmp_path):
+    done = run(IMPORT, NUMBA_CACHE_DIR=tmp_path)
+    assert done.stdout.splitlines() == ["[]"]
+    assert done.stderr == ""
+    assert kernels_in(tmp_path) == []
 
 
 # ------------------------------------------------------------------------------------------------ compiling once

@@ -78,7 +78,9 @@ def test_model_at_another_size_is_that_of_the_path(make, n_features, monkeypatch
     np.testing.assert_array_equal(smaller.get_support(indices=True), model.path_.supports[entry])
     assert smaller.feature_importances_.sum() == pytest.approx(1)
     assert model.model_ is before, "the model itself stays as it is"
-    assert smaller.get_params() == model.get_params()
+    assert smaller.feature_budget == min(n_features, model.n_features_in_)
+    assert {**smaller.get_params(), "feature_budget": None} == {**model.get_params(), "feature_budget": None}
+    assert not hasattr(smaller, "path_"), "it stands for one size, and so does its file"
 
 
 def test_model_at_another_size_predicts_and_transforms():
@@ -88,7 +90,8 @@ def test_model_at_another_size_predicts_and_transforms():
     assert smaller.score(X, y) > 0.6
     np.testing.assert_array_equal(smaller.transform(X), X[:, smaller.support_])
     assert smaller.transform(X).shape[1] == 2
-    assert smaller.at(5).n_features_selected_ == wine_model().at(5).n_features_selected_
+    with pytest.raises(AttributeError, match=r"call at\(\) before"):
+        smaller.at(1)
 
 
 def test_entries_of_the_path_are_in_the_unit_of_the_target():

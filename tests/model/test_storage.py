@@ -21,6 +21,9 @@ from skinnytrees.model import storage
 from skinnytrees.optimizers import Adam, OneCycle
 from skinnytrees.penalties import GroupL0, GroupLasso
 
+# Few epochs on few rows: what a penalty removes, or whether it removes anything, is not what these tests are about.
+pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
+
 FEW = {"max_epochs": 2, "n_estimators": 4, "random_state": 0}
 
 

@@ -19,7 +19,9 @@ from sklearn.metrics import (
 )
 
 from skinnytrees.losses import Multinomial, Poisson
-from skinnytrees.path.comparison import LossComparison, ScoreComparison, Scorer, _AreaUnderRoc, _draws, no_worse
+from skinnytrees.path.comparison import LossComparison, ScoreComparison, _draws, no_worse
+from skinnytrees.path.scored_rows import AreaUnderRoc, score_candidate
+from skinnytrees.path.scoring import Scorer
 
 to_probability = Multinomial().to_prediction
 WORDS = np.array(["cat", "dog", "eel", "fox"])
@@ -125,7 +127,7 @@ def test_mean_is_minus_the_metric_of_labels_and_probabilities(scoring, n_classes
     labels = WORDS[Y[:, 0].astype(int)]
     expected = [-score(labels, to_probability(raw), weight if weighted else None) for raw in outputs]
     np.testing.assert_allclose(comparison.mean, expected)
-    np.testing.assert_allclose(scorer.score(outputs[0], Y, weight), -expected[0])
+    np.testing.assert_allclose(score_candidate(scorer, outputs[0], Y, weight), -expected[0])
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_one_target_is_a_column_only_for_multi_output(multi_output, n_dimensions
         assert y.ndim == estimator.predict(X).ndim == n_dimensions
         return 0.0
 
-    assert regression_scorer(scorer, multi_output=multi_output).score(outputs[0], Y) == 0
+    assert score_candidate(regression_scorer(scorer, multi_output=multi_output), outputs[0], Y) == 0
 
 
 def test_callable_sees_a_fitted_classifier():
@@ -181,7 +183,7 @@ def test_callable_sees_a_fitted_classifier():
         return estimator.score(X, y)
 
     expected = np.mean(outputs[1].argmax(axis=1) == Y[:, 0])
-    assert Scorer(scorer, WORDS[:3], to_probability).score(outputs[1], Y) == pytest.approx(expected)
+    assert score_candidate(Scorer(scorer, WORDS[:3], to_probability), outputs[1], Y) == pytest.approx(expected)
 
 
 def test_rows_without_weight_have_no_say():
@@ -265,7 +267,7 @@ def test_area_by_sorted_values_is_that_of_scikit_learn_on_repeated_rows(seed, n_
     for draw in _draws(n_rows, positive, 3):
         rows = np.repeat(np.arange(n_rows), draw)
         expected = roc_auc_score(positive[rows], value[rows], sample_weight=weight[rows])
-        assert _AreaUnderRoc(value, positive).area(weight * draw) == pytest.approx(expected, abs=1e-12)
+        assert AreaUnderRoc(value, positive).area(weight * draw) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -419,4 +421,4 @@ def test_score_that_is_undefined_on_all_rows_is_refused(scoring):
     with pytest.raises(ValueError, match=r"cannot score predictions of 2 classes on 80 held-out rows: .*nly one class"):
         ScoreComparison.learn(Scorer(scoring, WORDS[:2], to_probability), outputs, np.zeros((80, 1)), np.ones(80))
     with pytest.raises(ValueError, match="it gives nan"):
-        regression_scorer(lambda estimator, X, y: np.nan).score(np.zeros((3, 1)), np.zeros((3, 1)))
+        score_candidate(regression_scorer(lambda estimator, X, y: np.nan), np.zeros((3, 1)), np.zeros((3, 1)))

@@ -11,9 +11,10 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.estimators import base
 from skinnytrees.losses import Multinomial, Quantile, SquaredError, TargetScale, UserLoss
-from skinnytrees.path.comparison import LossComparison, ScoreComparison, Scorer
+from skinnytrees.path.comparison import LossComparison, ScoreComparison
 from skinnytrees.path.evidence import Evidence, Judge
 from skinnytrees.path.rules import replace_rule
+from skinnytrees.path.scoring import Scorer
 from skinnytrees.path.walk import Walk
 
 from .helpers import (

@@ -10,10 +10,11 @@ from reference import random_trees
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.losses import SquaredError
-from skinnytrees.path.comparison import LossComparison, Scorer
+from skinnytrees.path.comparison import LossComparison
 from skinnytrees.path.evidence import Evidence, Judge
 from skinnytrees.path.points import Branch, PathPoint
 from skinnytrees.path.rules import DEFAULT_RULES, SizeRules, replace_rule
+from skinnytrees.path.scoring import Scorer
 from skinnytrees.path.size_choice import SizeChooser, choose_point, choose_size
 from skinnytrees.training.loop import EpochReport
 

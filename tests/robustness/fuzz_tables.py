@@ -10,6 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
+
 from robustness.hostile_tables import Case, cases
 from robustness.table_checks import check_case
 
@@ -22,7 +23,11 @@ def fuzz(n_cases: int, start: int, time_limit: float) -> tuple[collections.Count
 
     @seed(start)
     @settings(
-        max_examples=n_cases, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        max_examples=n_cases,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
     )
     @given(cases())
     def run(case: Case) -> None:

@@ -44,7 +44,9 @@ def _times(rng: Any, n: int) -> list[Any]:
 
 
 WORDS = {
-    "text": lambda rng, n: [None if rng.random() < 0.1 else word for word in rng.choice(["a", "b", "ü", ""], size=n).tolist()],
+    "text": lambda rng, n: [
+        None if rng.random() < 0.1 else word for word in rng.choice(["a", "b", "ü", ""], size=n).tolist()
+    ],
     "names": lambda rng, n: [f"name {k}" for k in range(n)],
     "times": _times,
     "dates": lambda rng, n: [None if time is None else time.date() for time in _times(rng, n)],
@@ -62,7 +64,19 @@ _RARE_WORDS = ("lists", "structs", "bytes")
 FRAMES = ("pandas", "pandas arrow", "pandas categories", "polars", "arrow", "lazy")
 SPARSE = ("csr", "csc", "coo", "csr float32", "malformed")
 ARRAYS = ("array", "float32", "fortran", "list", "object", "masked", "complex", "times")
-CLASSES = ("two", "three", "text", "booleans", "one class", "rare class", "none inside", "nan inside", "polars nulls", "pairs", "short")
+CLASSES = (
+    "two",
+    "three",
+    "text",
+    "booleans",
+    "one class",
+    "rare class",
+    "none inside",
+    "nan inside",
+    "polars nulls",
+    "pairs",
+    "short",
+)
 TARGETS = (
     "normal", "constant", "huge", "beyond single", "tiny", "outlier", "counts", "two targets", "pairs", "survival", "nan inside",
     "none inside", "infinite", "complex", "text", "short",
@@ -101,7 +115,11 @@ def cases(draw: Any) -> Case:
     kinds = st.one_of(numbers, words) if container in FRAMES else numbers
     columns = tuple(draw(st.lists(kinds, min_size=1, max_size=7)))
     classifier = draw(st.booleans())
-    target = draw(_mostly(("two", "three", "text"), CLASSES) if classifier else _mostly(("normal", "counts", "two targets"), TARGETS))
+    target = draw(
+        _mostly(("two", "three", "text"), CLASSES)
+        if classifier
+        else _mostly(("normal", "counts", "two targets"), TARGETS)
+    )
     return Case(
         seed=draw(st.integers(0, 9999)),
         n_rows=draw(_mostly((12, 30, 60), (1, 2, 3, 5))),
@@ -118,7 +136,11 @@ def cases(draw: Any) -> Case:
 
 @st.composite
 def _parameters(draw: Any, n_columns: int, classifier: bool) -> dict[str, Any]:
-    chosen: dict[str, Any] = {"n_estimators": draw(st.integers(1, 4)), "max_depth": draw(st.integers(1, 3)), "max_epochs": 1}
+    chosen: dict[str, Any] = {
+        "n_estimators": draw(st.integers(1, 4)),
+        "max_depth": draw(st.integers(1, 3)),
+        "max_epochs": 1,
+    }
 
     def sometimes(name: str, values: Any) -> None:
         if draw(st.integers(0, 3)) == 0:
@@ -182,9 +204,7 @@ def build(case: Case) -> Problem:
 
 
 def _table(case: Case, rng: Any) -> Any:
-    columns = {
-        f"{k} {kind}": (NUMBERS | WORDS)[kind](rng, case.n_rows) for k, kind in enumerate(case.columns)
-    }
+    columns = {f"{k} {kind}": (NUMBERS | WORDS)[kind](rng, case.n_rows) for k, kind in enumerate(case.columns)}
     if case.container in FRAMES:
         return _frame(case.container, columns)
     X = np.column_stack([*columns.values()])
@@ -194,8 +214,10 @@ def _table(case: Case, rng: Any) -> Any:
         return np.ma.masked_array(X, rng.random(X.shape) < 0.2)
     with np.errstate(over="ignore"):
         convert = {
-            "float32": lambda: np.clip(X, -3e38, 3e38).astype(np.float32), "fortran": lambda: np.asfortranarray(X), "list": X.tolist,
-            "object": lambda: X.astype(object), "complex": lambda: X + 1j, "times": lambda: X.astype(bool).astype("datetime64[s]"),
+            "float32": lambda: np.clip(X, -3e38, 3e38).astype(np.float32), "list": X.tolist,
+            "fortran": lambda: np.asfortranarray(X),
+            "object": lambda: X.astype(object), "complex": lambda: X + 1j,
+            "times": lambda: X.astype(bool).astype("datetime64[s]"),
         }  # fmt: skip
         return convert.get(case.container, lambda: X)()
 
@@ -208,7 +230,9 @@ def _frame(container: str, columns: dict[str, Any]) -> Any:
         return pa.table({name: pa.array(list(values)) for name, values in columns.items()})
     if container == "pandas arrow":
         arrays = {name: pa.array(list(values)) for name, values in columns.items()}
-        return pd.DataFrame({name: pd.array(values, dtype=pd.ArrowDtype(values.type)) for name, values in arrays.items()})
+        return pd.DataFrame(
+            {name: pd.array(values, dtype=pd.ArrowDtype(values.type)) for name, values in arrays.items()}
+        )
     frame = pd.DataFrame({name: pd.Series(values) for name, values in columns.items()})
     if container == "pandas categories":
         words = [name for name in frame if name.endswith(("text", "names"))]

@@ -1,6 +1,7 @@
-"""A few hundred hostile tables; ``python -m robustness.fuzz_tables`` in the folder of the tests runs thousands."""
+"""A few hundred hostile tables; ``python -m tests.robustness.fuzz_tables`` runs thousands."""
 
 from hypothesis import HealthCheck, given, settings
+
 from robustness.hostile_tables import Case, cases
 from robustness.table_checks import check_case
 

@@ -3,5 +3,6 @@
 from skinnytrees.estimators.classifier import SkinnyTreesClassifier
 from skinnytrees.estimators.loading import load
 from skinnytrees.estimators.regressor import SkinnyTreesRegressor
+from skinnytrees.estimators.stability import StabilitySelector
 
-__all__ = ["SkinnyTreesClassifier", "SkinnyTreesRegressor", "load"]
+__all__ = ["SkinnyTreesClassifier", "SkinnyTreesRegressor", "StabilitySelector", "load"]

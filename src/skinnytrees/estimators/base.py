@@ -2,13 +2,13 @@
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, _fit_context, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_consistent_length, check_random_state
@@ -21,20 +21,23 @@ from skinnytrees.estimators.parameters import (
     final_recipe,
     penalised_size,
     penalised_training,
+    refuse_unused,
+    warn_of_selection,
 )
 from skinnytrees.exceptions import NothingLearnedWarning, refuse_unless
 from skinnytrees.fitting import PathSettings, Problem, Splits, fit_path, fit_penalised
 from skinnytrees.losses import Loss, TargetScale
+from skinnytrees.memory import estimate_memory, estimate_training_memory, refuse_if_too_large
 from skinnytrees.model import storage
 from skinnytrees.model.soft_trees import SoftTrees
-from skinnytrees.path.comparison import Scorer
 from skinnytrees.path.rules import DEFAULT_RULES, PathRules
-from skinnytrees.progress import path_progress
+from skinnytrees.path.scoring import Scorer
 from skinnytrees.tables.column_order import column_keys
 from skinnytrees.tables.encoding import varying_features
 from skinnytrees.tables.frames import (
     Vocabulary,
     as_container,
+    find_panel,
     is_float_array,
     is_frame,
     open_table,
@@ -43,7 +46,7 @@ from skinnytrees.tables.frames import (
     read_table,
     take_columns,
 )
-from skinnytrees.tables.groups import Groups, find_columns
+from skinnytrees.tables.groups import Groups, find_columns, penalty_factors
 from skinnytrees.tables.rows import (
     Rows,
     check_folds,
@@ -57,8 +60,10 @@ from skinnytrees.tables.rows import (
 )
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training.loop import EpochReport
+from skinnytrees.training.progress import path_progress
 
 Folds = Sequence[tuple[Rows, Rows]]
+Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 class SkinnyTrees(SelectorMixin, BaseEstimator):
@@ -80,6 +85,7 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, X_val: Any, y_val: Any, sample_weight_val: Any
     ) -> None:
+        refuse_unused(self)
         given = self._read_rows(X, y, sample_weight, reset=True)
         row_groups = read_groups(groups, len(given.Y))
         if self.cv is not None or (self.validation_fraction is not None and X_val is None):
@@ -97,7 +103,10 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
             training, held_out = self._hold_out(rows, rng) if held_out is None else (rows, held_out)
             problem = self._problem(training, columns.worth_trying(np.inf, varying_features(training.X)))
             settings = penalised_training(self, problem.loss, problem.activation)
-            self._adopt(*fit_penalised(problem, training, held_out, settings, *penalised_size(self), rng))
+            factors, size = penalty_factors(problem.groups, self.feature_costs), penalised_size(self)
+            refuse_if_too_large(estimate_training_memory(training.X, size, settings, problem.n_outputs))
+            self._adopt(*fit_penalised(problem, training, held_out, settings, *size, factors, rng))
+            warn_of_selection(self, problem.groups)
 
     def _read_validation(self, given: Rows, X_val: Any, y_val: Any, sample_weight_val: Any) -> Rows | None:
         """The user's validation rows, stored as the training rows are."""
@@ -116,6 +125,12 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
         useful = groups.worth_trying(budget, varies)
         _warn_if_constant(useful, varies)
         problem = self._problem(splits.training, useful)
+        refuse_if_too_large(
+            estimate_memory(
+                *splits.training.X.shape, n_outputs=problem.n_outputs, n_stored=getattr(splits.training.X, "nnz", None),
+                n_threads=problem.n_threads, rules=self._rules, **final_recipe(self),
+            )
+        )  # fmt: skip
         with path_progress(self.verbose) as show:
             settings = PathSettings(
                 budget=budget,
@@ -263,27 +278,40 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
 
     # --- after fit --------------------------------------------------------------------------------------------------
 
-    def at(self, n_features: int) -> Any:
+    def at(self, n_features: int | None = None, *, cost: float | None = None) -> Self:
         """The fitted estimator at another size of the path, without training.
 
         Parameters
         ----------
-        n_features : int
+        n_features : int or None
             At most this many features: the largest size of the path that fits is taken.
+        cost : float or None
+            Instead of a number of features: at most this total cost.
 
         Returns
         -------
         estimator
-            A fitted copy. At the chosen size its model is the final one, elsewhere the one that the path had at this size,
-            trained on the training rows.
+            A fitted copy that stands for this size alone: its ``feature_budget`` is what was asked for, and it has no path. At
+            the chosen size its model is the final one, elsewhere the one that the path had at this size, trained on the
+            training rows.
         """
         check_is_fitted(self)
         if not hasattr(self, "path_"):
             raise AttributeError(
-                f"at() needs a path, but penalty={self.penalty!r} leaves none. Fit with penalty='path'."
+                f"at() needs a path, but this estimator has none (penalty={self.penalty!r}). Fit with penalty='path', and call "
+                "at() before compact() or another at(), which keep one size only."
             )
+        refuse_unless(
+            (n_features is None) != (cost is None),
+            f"at() got n_features={n_features!r} and cost={cost!r}. Give one of them.",
+        )
+        entry = self.path_.find(n_features, cost)
         smaller = copy.copy(self)
-        entry = self.path_.find(n_features)
+        del smaller.path_
+        counts = self.feature_costs is None
+        smaller.feature_budget = (
+            min(n_features, self.n_features_in_) if counts and n_features is not None else float(self.path_.cost[entry])
+        )
         smaller._adopt_model(self.path_.final if entry == self.path_.chosen else self.path_.models[entry])
         return smaller
 
@@ -305,6 +333,41 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
         X = open_table(self, X, self._vocabulary, reset=False)
         container = _get_output_config("transform", self)["dense"]
         return as_container(take_columns(X, np.flatnonzero(self.support_)), container)
+
+    def compact(self) -> Self:
+        """The fitted estimator for tables that have only the selected columns.
+
+        Returns
+        -------
+        estimator
+            A fitted copy whose inputs are the selected columns, in their order; ``n_features_in_`` is their number. It predicts
+            the same, has no path, and its file is as small as its weights.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from skinnytrees import SkinnyTreesClassifier
+        >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+        >>> model = SkinnyTreesClassifier(feature_budget=3, max_epochs=2, random_state=0).fit(X, y)
+        >>> panel = model.compact()
+        >>> panel.n_features_in_, bool((panel.predict(X[panel.feature_names_in_]) == model.predict(X)).all())
+        (3, True)
+        """
+        check_is_fitted(self)
+        kept = self.model_.features
+        small = copy.copy(self)
+        small.__dict__.pop("path_", None)
+        for name in ("feature_budget", "feature_costs", "feature_groups", "always_select"):
+            setattr(small, name, None)  # they speak of the columns that there were
+        if not isinstance(self.categorical_features, str):
+            small.categorical_features = np.flatnonzero(np.isin(kept, sorted(self._categorical_columns()))).tolist()
+        names = self._names()
+        if names is not None:
+            small.feature_names_in_ = names[kept]
+        small._vocabulary = None if self._vocabulary is None else self._vocabulary.select(kept)
+        small.n_features_in_ = len(kept)
+        small._adopt_model(self.model_.narrowed)
+        return small
 
     def save(self, file: storage.File) -> None:
         """Write the fitted estimator to a file that ``skinnytrees.load`` reads; there is no pickle inside.
@@ -329,8 +392,12 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
         storage.write(file, type(self).__name__, state)
 
     def _raw(self, X: Any) -> NDArray[np.float64]:
-        """The ensemble's outputs; of X, only the selected columns are read."""
+        """The ensemble's outputs; of X, which may also hold the selected columns alone, only these are read."""
         check_is_fitted(self, "model_")
+        panel = None if self._is_ready(X) else find_panel(X, self._names(), self.model_.features, self.n_features_in_)
+        if panel is not None:
+            vocabulary = None if self._vocabulary is None else self._vocabulary.select(self.model_.features)
+            return self.model_.narrowed.raw(read_table(self, panel, vocabulary))
         if not self._is_ready(X):
             X = open_table(self, X, self._vocabulary, reset=False)
         if is_float_array(X):
@@ -356,3 +423,8 @@ def _warn_if_constant(groups: Groups, varies: NDArray[np.bool_]) -> None:
             NothingLearnedWarning,
             stacklevel=5,
         )
+
+
+def checked(fit: Fit) -> Fit:
+    """scikit-learn's check of the parameters before ``fit``, without losing what type checkers know of it."""
+    return cast(Fit, _fit_context(prefer_skip_nested_validation=True)(fit))

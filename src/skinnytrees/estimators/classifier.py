@@ -1,21 +1,26 @@
 """The classifier: labels become codes, raw outputs become probabilities."""
 
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, _fit_context
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from skinnytrees.estimators.base import SkinnyTrees
+from skinnytrees.activations import Activation
+from skinnytrees.estimators.base import SkinnyTrees, checked
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, Multinomial, TargetScale
+from skinnytrees.optimizers import Optimizer, RateSchedule
+from skinnytrees.penalties import Penalty
 from skinnytrees.tables.rows import Rows
 from skinnytrees.tables.targets import open_target
+from skinnytrees.training.loop import Callback
 
 _LARGEST_CLASS_WEIGHT = 1e50
 
@@ -127,13 +132,36 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
-    def __init__(  # type: ignore[no-untyped-def]
-        self, feature_budget=None, *, size_rule="best", scoring=None, n_estimators="auto", max_depth="auto",
-        learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid", penalty="path",
-        optimizer="sgd", schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
-        categorical_features="from_dtype", class_weight=None, standardize=True, validation_fraction="auto", cv=None, refit=True,
-        callbacks=None, random_state=None, n_jobs=None, verbose=0,
-    ):  # fmt: skip
+    def __init__(
+        self,
+        feature_budget: float | None = None,
+        *,
+        size_rule: Literal["best", "one_se", "full"] = "best",
+        scoring: str | Callable[..., float] | None = None,
+        n_estimators: int | Literal["auto"] = "auto",
+        max_depth: int | Literal["auto"] = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
+        max_epochs: int | Literal["auto"] = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+        l2: float | Literal["auto"] = "auto",
+        activation: Literal["sigmoid", "smoothstep"] | Activation = "sigmoid",
+        penalty: Literal["path"] | Penalty | None = "path",
+        optimizer: Literal["sgd", "adam"] | Optimizer = "sgd",
+        schedule: Literal["constant", "one_cycle"] | RateSchedule = "constant",
+        feature_costs: ArrayLike | Mapping[Any, float] | Literal["groups"] | None = None,
+        feature_groups: Sequence[Any] | NDArray[Any] | Mapping[Any, Any] | None = None,
+        always_select: ArrayLike | None = None,
+        categorical_features: ArrayLike | Literal["from_dtype"] = "from_dtype",
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        standardize: bool = True,
+        validation_fraction: float | Literal["auto"] | None = "auto",
+        cv: Any = None,
+        refit: bool = True,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.feature_budget = feature_budget
         self.size_rule = size_rule
         self.scoring = scoring
@@ -161,10 +189,18 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(  # type: ignore[no-untyped-def]
-        self, X, y, sample_weight=None, *, groups=None, X_val=None, y_val=None, sample_weight_val=None
-    ):
+    @checked
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: ArrayLike | None = None,
+    ) -> Self:
         """Learn the features and the ensemble together.
 
         Parameters
@@ -274,11 +310,11 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         return TargetScale.none(len(self.classes_))
 
 
-def _check_class_weights(class_weight: dict[Any, Any]) -> None:
+def _check_class_weights(class_weight: Mapping[Any, Any]) -> None:
     wrong = {
         label: weight
         for label, weight in class_weight.items()
-        if not isinstance(weight, Real) or not 0 <= weight <= _LARGEST_CLASS_WEIGHT
+        if not isinstance(weight, Real) or not 0 <= float(weight) <= _LARGEST_CLASS_WEIGHT
     }
     refuse_unless(
         not wrong,

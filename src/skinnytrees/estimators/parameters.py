@@ -1,16 +1,20 @@
-"""What the estimators' parameters may be, and the settings that they stand for."""
+"""What the estimators' parameters may be, in which mode each is used, and the settings that they stand for."""
 
+import inspect
+import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from skinnytrees.activations import ACTIVATIONS, Activation
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import SelectionWarning, refuse_unless
 from skinnytrees.losses import Loss
 from skinnytrees.optimizers import OPTIMIZERS, SCHEDULES, SGD, Adam, FixedSupportSGD
 from skinnytrees.penalties import NoPenalty
+from skinnytrees.tables.groups import Groups
 from skinnytrees.training.loop import TrainingSettings
 
 CONSTRAINTS: dict[str, list[Any]] = {
@@ -41,6 +45,34 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 
+# One table says which parameter is used in which mode; those that are not listed are used in every mode. What a mode does not use
+# is refused when it is set, with the alternative named.
+PATH, PENALISED, DENSE = "penalty='path'", "a penalty object", "penalty=None"
+MODES_OF: dict[str, frozenset[str]] = {
+    "feature_budget": frozenset({PATH}),
+    "size_rule": frozenset({PATH}),
+    "scoring": frozenset({PATH}),
+    "cv": frozenset({PATH}),
+    "refit": frozenset({PATH}),
+    "feature_costs": frozenset({PATH, PENALISED}),
+    "feature_groups": frozenset({PATH, PENALISED}),
+    "always_select": frozenset({PATH, PENALISED}),
+    "optimizer": frozenset({PENALISED, DENSE}),
+    "schedule": frozenset({PENALISED, DENSE}),
+}
+_ADVICE = {
+    "feature_budget": "Only the path promises a number of features: use penalty='path', or leave feature_budget out.",
+    "size_rule": "There is only one size: use penalty='path', or leave size_rule out.",
+    "scoring": "Nothing is chosen by a score: use penalty='path', or search over the penalty with scikit-learn's GridSearchCV.",
+    "cv": "Nothing is chosen by folds: use penalty='path', or scikit-learn's GridSearchCV(cv=...) around the estimator.",
+    "refit": "Nothing is fitted again: leave refit out, and use validation_fraction=None to train on all rows.",
+    "feature_costs": "All features are kept: use penalty='path' or a penalty object such as GroupL0.",
+    "feature_groups": "All features are kept: use penalty='path' or a penalty object such as GroupL0.",
+    "always_select": "All features are kept: leave always_select out.",
+    "optimizer": "The path has optimisers of its own: leave optimizer out, or use a penalty object or None.",
+    "schedule": "The path has schedules of its own: leave schedule out, or use a penalty object or None.",
+}
+
 # With a penalty object, "auto" stands for these.
 _PENALISED_DEFAULTS: dict[str, Any] = {
     "n_estimators": 50,
@@ -61,6 +93,48 @@ _NAMES_IN_RECIPES = {
 }
 
 
+def mode_of(penalty: Any) -> str:
+    """Which of the three ways to train this penalty stands for."""
+    if penalty is None:
+        return DENSE
+    return PATH if isinstance(penalty, str) else PENALISED
+
+
+def refuse_unused(estimator: Any) -> None:
+    """Refuse parameters that have been set, but that the mode does not use."""
+    mode = mode_of(estimator.penalty)
+    defaults = {name: one.default for name, one in inspect.signature(type(estimator)).parameters.items()}
+    for name, modes in MODES_OF.items():
+        value = getattr(estimator, name)
+        unset = value is defaults[name] or (isinstance(value, str | bool) and value == defaults[name])
+        refuse_unless(
+            mode in modes or unset,
+            f"{name}={_short(value)} has no effect with penalty={estimator.penalty!r}. {_ADVICE[name]}",
+        )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def warn_of_selection(estimator: Any, groups: Groups) -> None:
+    """Say so where a penalty has removed everything that it may, or nothing."""
+    penalty = estimator.penalty
+    if mode_of(penalty) != PENALISED or groups.always_selected.all() or not np.any(penalty.strength(np.ones(1)) > 0):
+        return
+    n_left, n_kept = estimator.n_features_selected_, int(groups.n_features[groups.always_selected].sum())
+    rate = f"learning_rate={_penalised(estimator, 'learning_rate')}"
+    if n_left <= n_kept:
+        left = "all features" if n_kept == 0 else "all features but those of always_select"
+        message = f"penalty={penalty!r} has removed {left}. Use a weaker penalty or a smaller rate than {rate}"
+    elif n_left == len(groups.features):
+        message = f"penalty={penalty!r} has removed no feature. Use a stronger penalty, more epochs or a larger rate than {rate}"
+    else:
+        return
+    warnings.warn(f"{message}; GroupL0.grid(X) gives values to start with.", SelectionWarning, stacklevel=4)
+
+
 def chosen_activation(estimator: Any) -> Activation:
     """The routing function."""
     return _named(estimator.activation, ACTIVATIONS)
@@ -79,11 +153,6 @@ def penalised_size(estimator: Any) -> tuple[int, int]:
 
 def penalised_training(estimator: Any, loss: Loss, activation: Activation) -> TrainingSettings:
     """How to train with a penalty object or None; combinations that cannot work are refused."""
-    refuse_unless(
-        estimator.feature_budget is None,
-        f"feature_budget={estimator.feature_budget!r} needs penalty='path', but penalty={estimator.penalty!r} was given, which "
-        "cannot promise a number of features. Use penalty='path', or leave feature_budget out.",
-    )
     penalty = NoPenalty() if estimator.penalty is None else estimator.penalty
     optimizer = _named(estimator.optimizer, OPTIMIZERS)
     refuse_unless(

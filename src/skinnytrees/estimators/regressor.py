@@ -1,19 +1,24 @@
 """The regressor: one or more numbers per row, in the unit of the target."""
 
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import RegressorMixin, _fit_context
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _check_y
 
-from skinnytrees.estimators.base import SkinnyTrees
+from skinnytrees.activations import Activation
+from skinnytrees.estimators.base import SkinnyTrees, checked
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, TargetScale, as_columns, regression_loss
+from skinnytrees.optimizers import Optimizer, RateSchedule
+from skinnytrees.penalties import Penalty
 from skinnytrees.tables.encoding import Scaling
 from skinnytrees.tables.rows import Rows
 from skinnytrees.tables.targets import check_target_size, open_target, warn_of_survival_pairs
+from skinnytrees.training.loop import Callback
 
 
 class SkinnyTreesRegressor(RegressorMixin, SkinnyTrees):
@@ -55,13 +60,36 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         "loss": [str, HasMethods(["value", "gradient"])],
     }
 
-    def __init__(  # type: ignore[no-untyped-def]
-        self, feature_budget=None, *, loss="squared_error", size_rule="best", scoring=None, n_estimators="auto",
-        max_depth="auto", learning_rate="auto", max_epochs="auto", batch_size="auto", l2="auto", activation="sigmoid",
-        penalty="path", optimizer="sgd", schedule="constant", feature_costs=None, feature_groups=None, always_select=None,
-        categorical_features="from_dtype", standardize=True, validation_fraction="auto", cv=None, refit=True, callbacks=None,
-        random_state=None, n_jobs=None, verbose=0,
-    ):  # fmt: skip
+    def __init__(
+        self,
+        feature_budget: float | None = None,
+        *,
+        loss: Literal["squared_error", "huber", "quantile", "poisson"] | Any = "squared_error",
+        size_rule: Literal["best", "one_se", "full"] = "best",
+        scoring: str | Callable[..., float] | None = None,
+        n_estimators: int | Literal["auto"] = "auto",
+        max_depth: int | Literal["auto"] = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
+        max_epochs: int | Literal["auto"] = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+        l2: float | Literal["auto"] = "auto",
+        activation: Literal["sigmoid", "smoothstep"] | Activation = "sigmoid",
+        penalty: Literal["path"] | Penalty | None = "path",
+        optimizer: Literal["sgd", "adam"] | Optimizer = "sgd",
+        schedule: Literal["constant", "one_cycle"] | RateSchedule = "constant",
+        feature_costs: ArrayLike | Mapping[Any, float] | Literal["groups"] | None = None,
+        feature_groups: Sequence[Any] | NDArray[Any] | Mapping[Any, Any] | None = None,
+        always_select: ArrayLike | None = None,
+        categorical_features: ArrayLike | Literal["from_dtype"] = "from_dtype",
+        standardize: bool = True,
+        validation_fraction: float | Literal["auto"] | None = "auto",
+        cv: Any = None,
+        refit: bool = True,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.feature_budget = feature_budget
         self.loss = loss
         self.size_rule = size_rule
@@ -94,10 +122,18 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         tags.target_tags.multi_output = True
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(  # type: ignore[no-untyped-def]
-        self, X, y, sample_weight=None, *, groups=None, X_val=None, y_val=None, sample_weight_val=None
-    ):
+    @checked
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: ArrayLike | None = None,
+    ) -> Self:
         """Learn the features and the ensemble together.
 
         Parameters
@@ -159,7 +195,9 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
 
     def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
         moments = Scaling.learn(rows.Y, rows.weight)
-        scale = loss.target_scale(moments.mean, moments.scale) if self.standardize else TargetScale.none(rows.Y.shape[1])
+        scale = (
+            loss.target_scale(moments.mean, moments.scale) if self.standardize else TargetScale.none(rows.Y.shape[1])
+        )
         factor = scale.raw_scale / scale.scale  # from the target's unit to that of raw outputs
         check_target_size(rows.Y * factor, moments.scale * factor)
         return scale

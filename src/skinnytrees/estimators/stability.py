@@ -24,12 +24,8 @@ from sklearn.utils.validation import _check_feature_names_in, _check_sample_weig
 from skinnytrees.estimators.classifier import SkinnyTreesClassifier
 from skinnytrees.estimators.regressor import SkinnyTreesRegressor
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.plots.style import ACCENT, INK, PALE, new_axes
 from skinnytrees.tables.frames import is_frame
 
-# For mypy: the constructors of the estimators have no annotations.
-_CLASSIFIER: Any = SkinnyTreesClassifier
-_REGRESSOR: Any = SkinnyTreesRegressor
 # More different whole numbers than this may be classes or amounts: only the user knows.
 _MOST_CLASSES = 20
 # As many names as can be read along an axis.
@@ -170,7 +166,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = get_tags(_CLASSIFIER() if self.estimator is None else self.estimator)
+        inner = get_tags(SkinnyTreesClassifier() if self.estimator is None else self.estimator)
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
         tags.target_tags.required = True
@@ -226,6 +222,8 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         n_bars = min(max(1, np.count_nonzero(self.frequencies_)), _MOST_BARS)
         top = np.argsort(-self.frequencies_, kind="stable")[:n_bars]
         is_new = ax is None
+        from skinnytrees.plots.style import ACCENT, INK, PALE, new_axes
+
         ax = new_axes(ax)
         if is_new:
             ax.figure.set_figheight(1.2 + 0.22 * len(top))
@@ -355,10 +353,10 @@ def _default_estimator(y: Any, budget: int) -> Any:
     """The path for this target, down to the budget on all rows: with no rows held out there is nothing to refit."""
     kind = _kind_of_target(y)
     known = {
-        "binary": _CLASSIFIER,
-        "multiclass": _CLASSIFIER,
-        "continuous": _REGRESSOR,
-        "continuous-multioutput": _REGRESSOR,
+        "binary": SkinnyTreesClassifier,
+        "multiclass": SkinnyTreesClassifier,
+        "continuous": SkinnyTreesRegressor,
+        "continuous-multioutput": SkinnyTreesRegressor,
     }
     refuse_unless(
         kind in known,

@@ -62,7 +62,7 @@ def step_on_blocks(first_block, end_block, n_rows, trees, active, work, shrink, 
         first_group, end_group = active.blocks[i], active.blocks[i + 1]
         first, end = starts[first_group], starts[end_group]
         add_product_ta(number(-eta), block_of(work.X, 0, n_rows, first, end), D, number(shrink), rows_of(W, first, end))
-        threshold_groups(W, starts, first_group, end_group, hard, soft, active.kept)
+        threshold_groups(W, active, first_group, end_group, hard, soft)
 
 
 @part
@@ -72,10 +72,10 @@ def admit(active, W, D, eta, limit):  # type: ignore[no-untyped-def]
     if before == active.groups.shape[0]:
         return False
     longest_step = eta * norm_of(D) * SAFETY
-    for i in range(active.by_norm_bound.shape[0]):
-        group = active.by_norm_bound[i]
+    for i in range(active.by_return_bound.shape[0]):
+        group = active.by_return_bound[i]
         first, end = active.offsets[group], active.offsets[group + 1]
-        if active.column_norm_bound[group] * longest_step <= limit:  # written so that NaN lets everything in
+        if active.return_bound[group] * longest_step <= limit:  # written so that NaN lets everything in
             break
         if active.place[first] >= 0:
             continue
@@ -95,10 +95,14 @@ def admit(active, W, D, eta, limit):  # type: ignore[no-untyped-def]
 
 
 @part
-def threshold_groups(W, starts, first_group, end_group, hard, soft, kept):  # type: ignore[no-untyped-def]
+def threshold_groups(W, active, first_group, end_group, hard, soft):  # type: ignore[no-untyped-def]
     """Threshold a run of packed groups and note which of them keep weights; without thresholds, all do."""
+    starts, kept = active.starts, active.kept
     for i in range(first_group, end_group):
-        kept[i] = (hard == 0 and soft == 0) or threshold_group(rows_of(W, starts[i], starts[i + 1]), hard, soft)
+        own_hard, own_soft = hard * active.hard_factor[active.groups[i]], soft * active.soft_factor[active.groups[i]]
+        kept[i] = (own_hard == 0 and own_soft == 0) or threshold_group(
+            rows_of(W, starts[i], starts[i + 1]), own_hard, own_soft
+        )
 
 
 @part

@@ -112,7 +112,7 @@ def train_csr(trees, data, csr, functions, work, active, moments, schedule, orde
             adam_step(trees, work, moments, n, eta, l2)
         else:
             step_on_leaves_and_biases(trees, work, n, eta)
-            threshold_groups(W, active.starts, 0, active.n_alive[0], hard, soft, active.kept)
+            threshold_groups(W, active, 0, active.n_alive[0], hard, soft)
             drop_dead(active, W)
     return loss
 

@@ -104,8 +104,9 @@ class Active(NamedTuple):
     ``n_alive`` holds the number of such groups and of their columns. The i-th of them is ``groups[i]`` with the packed
     rows ``starts[i]`` to ``starts[i + 1]``; ``columns`` tells the design column of a packed row, ``place`` the packed row
     of a design column or -1. Design columns ``offsets[g]`` to ``offsets[g + 1]`` make up group g, in or out.
-    ``column_norm_bound[g]`` is the largest norm that the columns of group g can have in a batch, and ``by_norm_bound``
-    lists the groups by falling bounds.
+    ``column_norm_bound[g]`` is the largest norm that the columns of group g can have in a batch. The thresholds of group g are
+    the common ones times ``hard_factor[g]`` and ``soft_factor[g]``; ``return_bound[g]`` is the norm bound over the smaller of
+    these, and ``by_return_bound`` lists the groups by falling return bounds.
     ``kept`` and ``blocks`` are room for a step.
     """
 
@@ -116,17 +117,34 @@ class Active(NamedTuple):
     place: NDArray[np.intp]
     n_alive: NDArray[np.intp]
     column_norm_bound: NDArray[np.float64]
-    by_norm_bound: NDArray[np.intp]
+    hard_factor: NDArray[np.float64]
+    soft_factor: NDArray[np.float64]
+    return_bound: NDArray[np.float64]
+    by_return_bound: NDArray[np.intp]
     kept: NDArray[np.bool_]
     blocks: NDArray[np.intp]
     columns_per_block: int
 
 
-def make_active(offsets: NDArray[np.intp], bytes_per_column: int, column_norm_bound: NDArray[np.float64]) -> Active:
-    """All groups in their order; ``column_norm_bound`` is the largest norm of each column in a batch."""
+def make_active(
+    offsets: NDArray[np.intp],
+    bytes_per_column: int,
+    column_norm_bound: NDArray[np.float64],
+    penalty_factors: NDArray[np.float64] | None = None,
+) -> Active:
+    """All groups in their order; ``column_norm_bound`` is the largest norm of each column in a batch.
+
+    ``penalty_factors`` multiply the penalty's strength for each group: the hard threshold, which is the root of twice the
+    strength, by their roots, and the soft one by themselves. None stands for 1.
+    """
     offsets = offsets.astype(np.intp)
     n_groups, n_columns = len(offsets) - 1, int(offsets[-1])
     group_bound = np.sqrt(np.add.reduceat(column_norm_bound**2, offsets[:-1]))
+    soft_factor = np.ones(n_groups) if penalty_factors is None else penalty_factors.astype(np.float64)
+    hard_factor = np.sqrt(soft_factor)
+    # A group without penalty may always return, also where its columns are zero in a batch.
+    least_factor = np.minimum(hard_factor, soft_factor)
+    return_bound = np.divide(group_bound, least_factor, out=np.full(n_groups, np.inf), where=least_factor > 0)
     return Active(
         offsets=offsets,
         groups=np.arange(n_groups),
@@ -135,7 +153,10 @@ def make_active(offsets: NDArray[np.intp], bytes_per_column: int, column_norm_bo
         place=np.arange(n_columns),
         n_alive=np.array([n_groups, n_columns], dtype=np.intp),
         column_norm_bound=group_bound,
-        by_norm_bound=np.argsort(-group_bound, kind="stable"),
+        hard_factor=hard_factor,
+        soft_factor=soft_factor,
+        return_bound=return_bound,
+        by_return_bound=np.argsort(-return_bound, kind="stable"),
         kept=np.ones(n_groups, dtype=np.bool_),
         blocks=np.zeros(n_groups + 1, dtype=np.intp),
         columns_per_block=max(1, _BLOCK_BYTES // bytes_per_column),

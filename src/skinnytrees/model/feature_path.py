@@ -1,5 +1,6 @@
 """The accuracy-against-number-of-features curve that a fit leaves behind."""
 
+import html
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -12,7 +13,7 @@ from skinnytrees.model.soft_trees import SoftTrees
 _COLUMNS = ("n_features", "val_score", "val_score_se", "train_loss", "cost")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FeaturePath:
     """One entry for each size that the path visited, from all features down.
 
@@ -52,14 +53,34 @@ class FeaturePath:
     def __len__(self) -> int:
         return len(self.n_features)
 
-    def find(self, n_features: int) -> int:
-        """Entry of the largest size with at most this many features."""
-        fits = np.flatnonzero(self.n_features <= n_features)
+    def __repr__(self) -> str:
+        chosen = self.chosen
+        score = f"{self.val_score[chosen]:.3f} ± {self.val_score_se[chosen]:.3f}"
+        return (
+            f"<FeaturePath of {len(self)} sizes, {self.n_features.max()} to {self.n_features.min()} features; chosen: "
+            f"{self.n_features[chosen]} features, validation score {score}>"
+        )
+
+    def _repr_html_(self) -> str:
+        scores = [f"{score:.3f} ± {error:.3f}" for score, error in zip(self.val_score, self.val_score_se, strict=True)]
+        rows = [
+            f"<tr><td>{n}</td><td>{score}</td><td>{cost:g}</td><td>{'chosen' if i == self.chosen else ''}</td></tr>"
+            for i, (n, score, cost) in enumerate(zip(self.n_features, scores, self.cost, strict=True))
+        ]
+        head = "<tr><th>features</th><th>validation score</th><th>cost</th><th></th></tr>"
+        table = f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+        return f"<div><p>{html.escape(repr(self))}</p>{table}</div>"
+
+    def find(self, n_features: int | None = None, cost: float | None = None) -> int:
+        """Entry of the largest size with at most this many features, or with at most this cost."""
+        if cost is None:
+            sizes, limit, asked = self.n_features.astype(float), float(n_features or 0), f"{n_features} features"
+        else:
+            sizes, limit, asked = self.cost, cost * (1 + 1e-9), f"a cost of {cost:g}"
+        fits = np.flatnonzero(sizes <= limit)
         if len(fits) == 0:
-            raise ValueError(
-                f"The path has no model with {n_features} features; the smallest has {self.n_features.min()}. Ask for at least "
-                "that many."
-            )
+            least = f"{sizes.min():g}"
+            raise ValueError(f"The path has no model with {asked}; the smallest has {least}. Ask for at least {least}.")
         return int(fits[0])
 
     def without_repeats(self) -> "FeaturePath":

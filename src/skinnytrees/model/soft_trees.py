@@ -1,6 +1,7 @@
 """The fitted ensemble on the columns it selected: small, immutable, apart from everything that trains."""
 
 import functools
+import html
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -17,7 +18,7 @@ from skinnytrees.losses import TargetScale
 from skinnytrees.tables.encoding import Encoder, cached_pieces
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SoftTrees:
     """Soft trees that read only the features they selected.
 
@@ -47,6 +48,17 @@ class SoftTrees:
         small.O[:] *= target.raw_scale.astype(small.O.dtype)[:, None]
         ordered, columns = encoder.select(np.flatnonzero(used)).in_table_order()
         return cls(ordered, small.select(columns), target.raw_shift, activation)
+
+    def __repr__(self) -> str:
+        n_outputs, n_leaves = self.trees.O.shape
+        depth = int(np.log2(n_leaves // self.trees.n_trees))
+        return (
+            f"<SoftTrees: {self.trees.n_trees} trees of depth {depth} on {len(self.features)} features "
+            f"({len(self.trees.W)} design columns), {n_outputs} outputs>"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(repr(self))}</code>"
 
     @property
     def features(self) -> NDArray[np.intp]:

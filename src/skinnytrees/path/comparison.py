@@ -1,19 +1,17 @@
 """Comparison of candidates on the same held-out rows: how bad each one is, and how sure the difference of two is.
 
-Candidates are compared by the loss of every row, or by a scikit-learn scorer, which sees the ensembles' stored outputs.
+Candidates are compared by the loss of every row, or by a scorer (``scoring.py``), which sees the ensembles' stored outputs.
 """
 
-import difflib
-import warnings
-from collections.abc import Callable, Iterator
-from functools import cached_property
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import get_scorer, get_scorer_names
+
+from skinnytrees.path.scored_rows import ScoredRows
+from skinnytrees.path.scoring import Scorer
 
 # With fewer bootstrap draws than these, a standard deviation over draws says nothing.
 _LEAST_DRAWS = 10
@@ -21,8 +19,6 @@ _LEAST_DRAWS = 10
 _UNKNOWN_ERROR = float(np.sqrt(np.finfo(float).max))
 # Draws have a seed of their own: they repeat, and asking for a score does not change what follows in a fit.
 _SEED_OF_DRAWS = 20240607
-
-Scoring = str | Callable[..., float]
 
 
 class Comparison(Protocol):
@@ -143,7 +139,8 @@ class ScoreComparison:
     --------
     >>> import numpy as np
     >>> from skinnytrees.losses import Multinomial
-    >>> from skinnytrees.path.comparison import ScoreComparison, Scorer
+    >>> from skinnytrees.path.comparison import ScoreComparison
+    >>> from skinnytrees.path.scoring import Scorer
     >>> Y = np.array([[0], [0], [1], [1]])
     >>> good = np.array([[0.0, -2.0], [0.0, -1.0], [0.0, 1.0], [0.0, 2.0]])
     >>> scorer = Scorer("roc_auc", np.array(["no", "yes"]), Multinomial().to_prediction)
@@ -158,7 +155,7 @@ class ScoreComparison:
     @classmethod
     def learn(
         cls,
-        scorer: "Scorer",
+        scorer: Scorer,
         outputs: NDArray[Any],
         Y: NDArray[Any],
         weight: NDArray[np.float64],
@@ -192,7 +189,7 @@ class ScoreComparison:
         if not finite:
             return cls(mean, drawn)
         estimators = [scorer.estimator(outputs[i], predictions[i]) for i in finite]
-        rows = _ScoredRows(scorer, estimators, Y, weight)
+        rows = ScoredRows(scorer, estimators, Y, weight)
         mean[finite] = -rows.scores()
         strata = None if scorer.classes is None else Y[:, 0]
         with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
@@ -226,253 +223,6 @@ class ScoreComparison:
         return drawn.std(axis=0, ddof=1)
 
 
-class Scorer:
-    """What a user gives as ``scoring``, applied to raw outputs of ensembles.
-
-    Parameters
-    ----------
-    scoring : str or callable
-        Name of a scikit-learn scorer, or ``scorer(estimator, X, y)`` that returns a number, the higher the better. X is a
-        column of row numbers, for which the estimator has its predictions stored.
-    classes : array or None
-        Class labels, whose numbers are the targets; None for regression.
-    to_prediction : callable
-        Turns raw outputs of shape (n_rows, n_outputs) into class probabilities, or into predictions on the scale of the
-        targets.
-    multi_output : bool, default=False
-        Whether regression targets are passed on as columns even where there is only one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skinnytrees.path.comparison import Scorer
-    >>> scorer = Scorer("r2", None, lambda raw: raw)
-    >>> scorer.score(np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [3.0]]))
-    1.0
-    """
-
-    def __init__(
-        self,
-        scoring: Scoring,
-        classes: NDArray[Any] | None,
-        to_prediction: Callable[[NDArray[Any]], NDArray[Any]],
-        multi_output: bool = False,
-    ) -> None:
-        self.scoring = scoring
-        self.classes = classes
-        self.to_prediction = to_prediction
-        self.multi_output = multi_output
-        self._function = scoring if callable(scoring) else self._named(scoring)
-
-    @property
-    def is_roc_auc(self) -> bool:
-        """Whether the score is the area under the ROC curve, of two classes or the mean of each class against the rest."""
-        if self.classes is None or not isinstance(self.scoring, str):
-            return False
-        return self.scoring == ("roc_auc" if len(self.classes) == 2 else "roc_auc_ovr")
-
-    def score(self, raw: NDArray[Any], Y: NDArray[Any], weight: NDArray[np.float64] | None = None) -> float:
-        """Score of one candidate.
-
-        Parameters
-        ----------
-        raw : array of shape (n_rows, n_outputs)
-            Its raw outputs.
-        Y : array of shape (n_rows, width)
-            Class numbers or targets.
-        weight : array of shape (n_rows,) or None
-            Weights of the rows, for scorers that take them.
-
-        Returns
-        -------
-        float
-        """
-        weight = np.ones(len(Y)) if weight is None else weight
-        has_weight = weight > 0
-        estimator = self.estimator(raw[has_weight], self.prediction(raw[has_weight]))
-        return float(_ScoredRows(self, [estimator], Y[has_weight], weight[has_weight]).scores()[0])
-
-    def prediction(self, raw: NDArray[Any]) -> NDArray[Any]:
-        """Predictions of raw outputs, not finite where they leave the numbers a computer can hold."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(self.to_prediction(raw))
-
-    def estimator(self, raw: NDArray[Any], prediction: NDArray[Any]) -> Any:
-        """What looks like a fitted estimator and knows its predictions by row number."""
-        if self.classes is not None:
-            return _StoredClassifier(raw, prediction, self.classes)
-        return _StoredRegressor(prediction if self.multi_output else prediction[:, 0])
-
-    def target(self, Y: NDArray[Any]) -> NDArray[Any]:
-        """Targets as the user gave them."""
-        if self.classes is not None:
-            return self.classes[Y[:, 0].astype(np.intp)]
-        return Y if self.multi_output else Y[:, 0]
-
-    def call(self, estimator: Any, rows: NDArray[np.intp], y: NDArray[Any], weight: NDArray[Any] | None) -> float:
-        """What the user's function returns on these rows."""
-        weights = {} if weight is None else {"sample_weight": weight}
-        return float(self._function(estimator, rows.reshape(-1, 1), y, **weights))
-
-    def refuse(self, reason: str, n_rows: int) -> ValueError:
-        """The error for a scorer that cannot score the rows."""
-        return ValueError(
-            f"scoring={self.scoring!r} cannot score predictions of {self._task} on {n_rows} held-out rows: {reason} "
-            f"Use scoring={self._advice}, a scorer by sklearn.metrics.make_scorer, a callable scorer(estimator, X, y) that "
-            "returns a number, or scoring=None to compare by the loss."
-        )
-
-    def _named(self, name: str) -> Callable[..., float]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                return get_scorer(name)
-            except (ValueError, KeyError):
-                near = difflib.get_close_matches(name.lower(), get_scorer_names(), n=3, cutoff=0.5)
-                names = ", ".join(map(repr, near)) if near else self._advice
-                raise ValueError(
-                    f"scoring={name!r} is not the name of a scikit-learn scorer. Use {'one like ' if near else ''}{names}, or a "
-                    "callable scorer(estimator, X, y); sklearn.metrics.get_scorer_names() lists all names."
-                ) from None
-
-    @property
-    def _task(self) -> str:
-        return "numbers" if self.classes is None else f"{len(self.classes)} classes"
-
-    @property
-    def _advice(self) -> str:
-        if self.classes is None:
-            return "'r2', 'neg_mean_absolute_error' or 'neg_root_mean_squared_error'"
-        if len(self.classes) == 2:
-            return "'roc_auc', 'neg_log_loss' or 'balanced_accuracy'"
-        return "'roc_auc_ovr', 'neg_log_loss' or 'f1_macro'"
-
-
-class _ScoredRows:
-    """Scores of several candidates on the same rows, all of which have a weight."""
-
-    def __init__(self, scorer: Scorer, estimators: list[Any], Y: NDArray[Any], weight: NDArray[np.float64]) -> None:
-        self.scorer = scorer
-        self.estimators = estimators
-        self.codes = Y[:, 0]
-        self.y = scorer.target(Y)
-        self.weight = weight
-
-    def scores(self) -> NDArray[np.float64]:
-        """Scores on all rows; what the scorer does not like is an error."""
-        return np.array([self._score(one) for one in self.estimators])
-
-    def scores_of_draw(self, draw: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Scores where each row counts so many times; not a number where the scorer refuses them."""
-        if self._areas is not None:
-            return np.array([np.mean([one.area(self.weight * draw) for one in areas]) for areas in self._areas])
-        rows = np.repeat(np.arange(len(draw)), draw)
-        y, weight = self.y[rows], self.weight[rows] if self._takes_weight else None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                return np.array([self.scorer.call(one, rows, y, weight) for one in self.estimators])
-            except Exception:
-                return np.full(len(self.estimators), np.nan)
-
-    def _score(self, estimator: Any) -> float:
-        rows = np.arange(len(self.y))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                score = self.scorer.call(estimator, rows, self.y, self.weight if self._takes_weight else None)
-            except Exception as error:
-                raise self.scorer.refuse(_sentence(error), len(rows)) from error
-        if not np.isfinite(score):
-            reason = f"it gives {score}. " + " ".join(_sentence(one.message) for one in caught[:1])
-            raise self.scorer.refuse(reason.strip(), len(rows))
-        return score
-
-    @cached_property
-    def _takes_weight(self) -> bool:
-        """Whether to pass weights: some scorers have no such argument, others refuse it for some targets."""
-        if np.all(self.weight == self.weight[0]):
-            return False
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                self.scorer.call(self.estimators[0], np.arange(len(self.y)), self.y, self.weight)
-            except Exception:
-                return False
-        return True
-
-    @cached_property
-    def _areas(self) -> "list[list[_AreaUnderRoc]] | None":
-        """What has an area under the ROC curve, for each candidate: scikit-learn takes over a millisecond per call."""
-        if not self.scorer.is_roc_auc:
-            return None
-        if len(self.estimators[0].classes_) == 2:
-            return [[_AreaUnderRoc(one.decision_, self.codes == 1)] for one in self.estimators]
-        return [
-            [_AreaUnderRoc(value, self.codes == label) for label, value in enumerate(one.probability.T)]
-            for one in self.estimators
-        ]
-
-
-class _AreaUnderRoc:
-    """Area under the ROC curve of the same values under many weightings of the rows: they are sorted only once.
-
-    It is the probability that a positive row has a higher value than a negative one; equal values count half.
-    """
-
-    def __init__(self, value: NDArray[np.float64], positive: NDArray[np.bool_]) -> None:
-        self.order = np.argsort(value)
-        ordered = value[self.order]
-        self.positive = positive[self.order]
-        self.first_of_equals = np.flatnonzero(np.diff(ordered, prepend=-np.inf))
-
-    def area(self, weight: NDArray[np.float64]) -> float:
-        """The area; not a number where a class has no weight."""
-        weight = weight[self.order]
-        positive = np.add.reduceat(np.where(self.positive, weight, 0.0), self.first_of_equals)
-        negative = np.add.reduceat(np.where(self.positive, 0.0, weight), self.first_of_equals)
-        pairs = positive.sum() * negative.sum()
-        # Not a product by BLAS, whose threads take longer to meet than to multiply.
-        below = (positive * (negative.cumsum() - negative / 2)).sum()
-        return float(below / pairs) if pairs > 0 else np.nan
-
-
-class _StoredClassifier(ClassifierMixin, BaseEstimator):
-    """Looks like a fitted classifier; X is a column of row numbers."""
-
-    def __init__(self, raw: NDArray[Any], probability: NDArray[Any], classes: NDArray[Any]) -> None:
-        self.raw = raw
-        self.probability = probability
-        self.classes = classes
-        self.classes_ = classes
-        self.label_ = classes[raw.argmax(axis=1)]
-        self.decision_ = raw[:, 1] - raw[:, 0] if raw.shape[1] == 2 else raw
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        return self.label_[_row_numbers(X)]
-
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        return self.probability[_row_numbers(X)]
-
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        return self.decision_[_row_numbers(X)]
-
-
-class _StoredRegressor(RegressorMixin, BaseEstimator):
-    """Looks like a fitted regressor; X is a column of row numbers."""
-
-    def __init__(self, prediction: NDArray[Any]) -> None:
-        self.prediction = prediction
-        self.prediction_ = prediction
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        return self.prediction_[_row_numbers(X)]
-
-
-def _row_numbers(X: Any) -> NDArray[np.intp]:
-    return np.asarray(X)[:, 0].astype(np.intp)
-
-
 def _draws(n_rows: int, strata: NDArray[Any] | None, n_draws: int) -> Iterator[NDArray[np.intp]]:
     """How often each row is drawn, for each draw of as many rows as there are.
 
@@ -491,9 +241,3 @@ def _draws(n_rows: int, strata: NDArray[Any] | None, n_draws: int) -> Iterator[N
 
 def _all_finite(*arrays: NDArray[Any]) -> bool:
     return all(bool(np.isfinite(one).all()) for one in arrays)
-
-
-def _sentence(message: Any) -> str:
-    """The first paragraph of an error or warning, with a full stop."""
-    text = " ".join(str(message).strip().split("\n\n")[0].split())
-    return text if text.endswith(".") else f"{text}."

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.losses import TargetScale
 from skinnytrees.path.calibration import best_factor, effective_rows
-from skinnytrees.path.comparison import Comparison, LossComparison, ScoreComparison, Scorer
+from skinnytrees.path.comparison import Comparison, LossComparison, ScoreComparison
 from skinnytrees.path.points import data_of
+from skinnytrees.path.scoring import Scorer
 from skinnytrees.path.trainer import Trainer
 from skinnytrees.tables.groups import Groups
 

@@ -11,8 +11,8 @@ import numpy as np
 from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.path.comparison import no_worse
 from skinnytrees.path.evidence import Evidence, Judge
-from skinnytrees.path.rules import FinalRules, PathRecipes
-from skinnytrees.path.trainer import Blend, Trainer, average, split_generator
+from skinnytrees.path.rules import Blend, FinalRules, PathRecipes
+from skinnytrees.path.trainer import Trainer, average, split_generator
 from skinnytrees.starts import Glorot
 from skinnytrees.threads import side_by_side
 
@@ -93,21 +93,23 @@ def _try_blends(trial: Trial, trainer: Trainer, rng: np.random.Generator) -> tup
 def blends_to_try(rules: FinalRules, recipes: PathRecipes, n_rows: int, n_columns: int) -> tuple[Blend, ...]:
     """Large ensembles where rows allow it, means of small ones where they do not; the preferred first."""
     if n_columns > n_rows * rules.averaged_only_above_columns_per_row:
-        return ((recipes.averaged,),)
+        return recipes.with_users_trees([(recipes.averaged,)])
     few = n_rows < rules.few_rows_below
     light, strong = large_recipes(rules, recipes, n_columns)
     strong = recipes.small if few else strong
     if light == strong:
-        return ((light,),)
+        return recipes.with_users_trees([(light,)])
     made: dict[str, Blend] = {"mean": (light, strong), "light": (light,), "strong": (strong,)}
-    return tuple(made[name] for name in (rules.blends_on_few_rows if few else rules.blends))
+    names = rules.blends_on_few_rows if few else rules.blends
+    return recipes.with_users_trees([made[name] for name in names])
 
 
 def plain_blends(rules: FinalRules, recipes: PathRecipes, n_rows: int, n_columns: int) -> tuple[Blend, ...]:
     """What is tried on plain values besides: splits that start with all columns, which is right for linear functions."""
-    if n_rows < rules.few_rows_below:
-        return ((recipes.averaged,),)
-    return ((replace(large_recipes(rules, recipes, n_columns)[0], start=Glorot()),),)
+    plain = recipes.averaged
+    if n_rows >= rules.few_rows_below:
+        plain = replace(large_recipes(rules, recipes, n_columns)[0], start=Glorot())
+    return recipes.with_users_trees([(plain,)])
 
 
 def large_recipes(rules: FinalRules, recipes: PathRecipes, n_columns: int) -> Blend:

@@ -7,7 +7,7 @@ or :func:`replace_rule` by name, and are handed down from the estimator: nothing
 import difflib
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from numbers import Real
 from typing import Any
@@ -38,7 +38,18 @@ class Recipe:
     start: Start = _GLOROT
     n_copies: int = 1
 
+    def with_total_trees(self, n_trees: int) -> "Recipe":
+        """So many trees in all copies together: as many copies, up to ``n_copies``, as divide it and leave each enough trees."""
+        fits = [n for n in range(1, self.n_copies + 1) if n_trees % n == 0 and n_trees // n >= _FEWEST_TREES_PER_COPY]
+        n_copies = max(fits, default=1)
+        return replace(self, n_trees=n_trees // n_copies, n_copies=n_copies)
 
+
+# Recipes whose ensembles are averaged.
+Blend = tuple[Recipe, ...]
+
+# Smaller ensembles than this are better not divided into copies.
+_FEWEST_TREES_PER_COPY = 5
 # A learning rate that falls at the end leaves no ensemble between two solutions.
 _FALLING = OneCycle(warm_up=0.1, start=0.3, end=0.05)
 _AXES = AxisAligned()
@@ -263,7 +274,7 @@ class PathRecipes:
     """The recipes for one number of training rows.
 
     ``prune_from`` is the number of groups from which on pruning takes over, 0 where nothing is pruned; ``users_choices`` are
-    fields of the final ensembles' recipes that the user has set.
+    fields of the final ensembles' recipes that the user has set, ``n_trees`` the number of trees of the final model, if set.
     """
 
     prune_from: int
@@ -276,9 +287,26 @@ class PathRecipes:
     large: Recipe
     users_choices: tuple[tuple[str, Any], ...] = ()
 
+    n_trees: int | None = None
+
     def with_users_choices(self, recipe: Recipe) -> Recipe:
         """A final ensemble's recipe with what the user has set."""
         return replace(recipe, **dict(self.users_choices))
+
+    def with_users_trees(self, blends: Sequence[Blend]) -> tuple[Blend, ...]:
+        """The blends with the number of trees that the user has set, in all their copies together.
+
+        Blends that would have fewer trees than recipes are left out; one of a single recipe is always among them.
+        """
+        if self.n_trees is None:
+            return tuple(blends)
+        made = []
+        for blend in blends:
+            each, rest = divmod(self.n_trees, len(blend))
+            counts = [each + (place < rest) for place in range(len(blend))]
+            if each > 0:
+                made.append(tuple(recipe.with_total_trees(n) for recipe, n in zip(blend, counts, strict=True)))
+        return tuple(made)
 
 
 @dataclass(frozen=True)
@@ -331,7 +359,11 @@ class PathRules:
         return replace(self, pruning=pruning)
 
     def for_rows(self, n_rows: int, **users_choices: Any) -> PathRecipes:
-        """The recipes for this many training rows; ``users_choices`` are fields of the final ensembles' recipes."""
+        """The recipes for this many training rows; ``users_choices`` are fields of the final ensembles' recipes.
+
+        Among them, ``n_trees`` is the number of trees of the final model, whatever the number of copies.
+        """
+        n_trees = users_choices.pop("n_trees", None)
         training, screening, pruning, final = self.training, self.screening, self.pruning, self.final
         batch_size = users_choices.get("batch_size") or training.batch_size_for(n_rows)
 
@@ -354,6 +386,7 @@ class PathRules:
             small=replace(fitted(final.small), **users_choices),
             large=fitted(large),
             users_choices=tuple(users_choices.items()),
+            n_trees=n_trees,
         )
 
 

@@ -14,12 +14,9 @@ from skinnytrees.activations import Activation
 from skinnytrees.exceptions import DivergenceError
 from skinnytrees.kernels.state import Data, Functions, Trees, view_trees
 from skinnytrees.losses import Loss, evaluate_loss
-from skinnytrees.path.rules import Recipe
+from skinnytrees.path.rules import Blend, Recipe
 from skinnytrees.threads import side_by_side
 from skinnytrees.training.loop import TrainingSettings, evaluate, refuse_divergence, run_epochs
-
-# Recipes whose ensembles are averaged.
-Blend = tuple[Recipe, ...]
 
 # The loss of an ensemble that overflows; its square is still a number.
 _HOPELESS = 1e100

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from skinnytrees.kernels.numba_bridge.calls import call
 from skinnytrees.kernels.content_hash import add_cell_hashes, add_stored_hashes
+from skinnytrees.kernels.numba_bridge.calls import call
 from skinnytrees.tables.rows import Rows
 from skinnytrees.tables.table_views import pieces, view
 
-# Columns are told apart by their cells and the hashes of their rows, and rows by their cells and the hashes of their columns. After
-# the second round, columns with equal hashes have been equal in all cases tried but those that are equal indeed.
+# Columns are told apart by their cells and the hashes of their rows, and rows by their cells and the hashes of their columns. Two
+# rounds tell apart columns of zeros and ones with equal sums, for which one round knows the target only.
 _N_ROUNDS = 2
 
 

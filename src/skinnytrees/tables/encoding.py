@@ -249,7 +249,7 @@ class Encoder:
         for some in pieces(len(design), 1):
             values, column = picked.data[some].astype(np.float64), picked.indices[some]
             missing = np.isnan(values)
-            n_missing += np.count_nonzero(missing)
+            n_missing += int(np.count_nonzero(missing))
             values /= self.scale[column]
             np.clip(values, -self.farthest, self.farthest, out=values)
             values[missing] = 0.0
@@ -337,7 +337,9 @@ def _moments(values: Any, weight: NDArray[Any]) -> _Moments:
         part = view(values)[:, extreme]
         exponent = _largest_exponent(part)
         again = _plain_moments(part, weight, exponent)
-        with np.errstate(over="ignore"):  # of values of both signs near the largest number, the distance may be infinite
+        with np.errstate(
+            over="ignore"
+        ):  # of values of both signs near the largest number, the distance may be infinite
             for of_all, of_part in zip(moments, again, strict=True):
                 of_all[extreme] = np.ldexp(of_part, exponent)
     return moments
@@ -376,7 +378,9 @@ def _robust_moments(distinct: Distinct, mean: float, spread: float) -> tuple[flo
     suggested = high / _NORMAL_RANGE - low / _NORMAL_RANGE
     if not 0 < suggested < spread / _INFLATED:
         return mean, spread
-    distance = distinct.value / suggested - median / suggested  # of any size, where a difference of values may be infinite
+    distance = (
+        distinct.value / suggested - median / suggested
+    )  # of any size, where a difference of values may be infinite
     is_wild = np.abs(distance) > _FARTHEST
     if distinct.weight[is_wild].sum() > _FEW_CELLS * distinct.weight.sum() and distinct.n_rows[is_wild].sum() > 1:
         return mean, spread

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,35 @@ def open_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None", *, reset
     return X
 
 
+def find_panel(X: Any, names: NDArray[Any] | None, columns: NDArray[np.intp], n_features: int) -> Any:
+    """The selected columns, where X does not have all columns of the fit but these; None where it is to be read as a whole.
+
+    A frame holds them by name, in any order and among others; an array has these columns alone, in their order.
+    """
+    if (
+        getattr(X, "ndim", 2) != 2
+        or getattr(X, "shape", (0, n_features))[1] == n_features
+        or len(columns) == n_features
+    ):
+        return None
+    if not is_frame(X):
+        return X if hasattr(X, "shape") and X.shape[1] == len(columns) else None
+    if names is None:
+        return X if X.shape[1] == len(columns) else None
+    wanted, present = [str(name) for name in names[columns]], frame_names(X)
+    missing = [name for name in wanted if name not in set(present)]
+    if not missing:
+        return take_columns(X, np.array([present.index(name) for name in wanted]))
+    if set(present) < set(names):
+        return None  # scikit-learn names what is missing
+    near = {name: difflib.get_close_matches(name, present, n=1) for name in missing[:5]}
+    hints = "; ".join(f"{name!r} (nearest: {close[0]!r})" if close else repr(name) for name, close in near.items())
+    raise ValueError(
+        f"The feature names should match those that were passed during fit. X lacks {len(missing)} of the {len(wanted)} selected "
+        f"columns: {hints}. Give a frame with the columns {wanted[:8]}{' ...' if len(wanted) > 8 else ''}, in any order."
+    )
+
+
 def read_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None") -> Any:
     """An opened table as numbers: row-major, or CSR if it is sparse and large; a frame's words become category numbers."""
     if is_frame(X):
@@ -71,6 +101,11 @@ def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
     if is_frame(X):
         return nw.from_native(X)[:, columns.tolist()].to_native()
     return (X.tocsr() if sparse.issparse(X) and X.format != "csc" else X)[:, columns]
+
+
+def frame_names(X: Any) -> list[str]:
+    """Names of a frame's columns."""
+    return [str(name) for name in (X.columns if hasattr(X, "iloc") else nw.from_native(X, eager_only=True).columns)]
 
 
 def as_container(frame: Any, container: str) -> Any:
@@ -181,7 +216,7 @@ def _refuse_unreadable(X: Any) -> Any:
     if sparse.issparse(X):
         _refuse_malformed(X)
     if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in _NUMBERS:
-        X = X.astype(np.float64).filled(np.nan)
+        X = np.ma.filled(X.astype(np.float64), np.nan)
     kind = "" if is_frame(X) else getattr(getattr(X, "dtype", None), "kind", "")
     refuse_unless(kind != "c", _COMPLEX.format("X"))
     refuse_unless(
@@ -278,8 +313,8 @@ def _number_words(column: Any, name: str) -> dict[Any, int]:
 
 def _not_words(name: str, error: Exception) -> ValueError:
     return ValueError(
-        f"Column {name!r} holds values that are neither numbers nor text nor times ({error}). Split it into columns of numbers or "
-        "text first, or leave it out."
+        f"Column {name!r} holds values that are neither numbers nor text nor times ({error}). Split it into columns of "
+        "numbers or text first, or leave it out."
     )
 
 

@@ -123,6 +123,11 @@ class Groups:
         return float(budget)
 
 
+def penalty_factors(groups: Groups, feature_costs: Any) -> NDArray[np.float64]:
+    """By what a penalty's strength is multiplied: a group's price, 1 where there are no costs, 0 where it must stay."""
+    return np.where(groups.always_selected, 0.0, np.ones(len(groups)) if feature_costs is None else groups.price)
+
+
 def find_columns(columns: Any, n_features: int, names: NDArray[Any] | None, parameter: str) -> NDArray[np.intp]:
     """Numbers of the columns that a user gave by name, number or mask."""
     given = (

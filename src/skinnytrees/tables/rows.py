@@ -140,8 +140,8 @@ def read_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
     refuse_unless(largest > 0, "sample_weight is zero for every row. Give some rows a positive weight.")
     refuse_unless(
         1 / _LARGEST_WEIGHT <= largest <= _LARGEST_WEIGHT,
-        f"sample_weight has {largest:.0e} as its largest value, with which sums leave the numbers of double precision. Divide all "
-        f"weights by {largest:.0e}.",
+        f"sample_weight has {largest:.0e} as its largest value, with which sums leave the numbers of double precision. "
+        f"Divide all weights by {largest:.0e}.",
     )
     return np.asarray(weight)
 
@@ -341,7 +341,7 @@ def check_folds(
     found = []
     for kept, held in folds:
         kept, held = _row_numbers(kept, len(weight)), _row_numbers(held, len(weight))
-        n_kept, n_held = np.count_nonzero(weight[kept] > 0), np.count_nonzero(weight[held] > 0)
+        n_kept, n_held = int((weight[kept] > 0).sum()), int((weight[held] > 0).sum())
         if n_held == 0 and groups is not None:
             continue  # StratifiedGroupKFold may leave folds empty
         refuse_unless(
@@ -350,11 +350,13 @@ def check_folds(
         )
         refuse_unless(
             n_kept > 0,
-            f"cv gives a fold that has no rows of positive weight to train on (and holds out {n_held}). Use folds that have both.",
+            f"cv gives a fold with no rows of positive weight to train on (and {n_held} held out). Use folds that have both.",
         )
         found.append((kept, held))
     refuse_unless(len(found) > 0, "cv gives no fold that holds out rows. Use a number of folds, such as 5.")
-    for kept, held in found if groups is not None else []:
+    if groups is None:
+        return found
+    for kept, held in found:
         both = np.intersect1d(groups[kept], groups[held])
         refuse_unless(
             len(both) == 0,

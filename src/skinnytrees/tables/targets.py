@@ -41,8 +41,8 @@ def open_target(estimator: Any, y: Any) -> Any:
     values = _as_array(y)
     refuse_unless(
         values.dtype.kind != "V",
-        f"y has several named values per row ({', '.join(values.dtype.names or ['no names'])}). Pairs of time and event cannot be "
-        "fitted: censored survival times are not supported. Pass one number or class per row.",
+        f"y has several named values per row ({', '.join(values.dtype.names or ['no names'])}). Pairs of time and event cannot "
+        "be fitted: censored survival times are not supported. Pass one number or class per row.",
     )
     refuse_unless(
         values.dtype.kind != "c",
@@ -87,7 +87,7 @@ def _as_array(y: Any) -> NDArray[Any]:
         values = np.asarray(y)
     except ValueError as error:
         raise ValueError(
-            f"y cannot be read as an array ({error}). Pass one number or class per row, or the same number of targets in each row."
+            f"y cannot be read as an array ({error}). Pass one number or class per row, or as many targets in each row."
         ) from error
     if values.dtype.kind in "US" and not hasattr(y, "dtype"):
         values = np.asarray(y, dtype=object)  # as text, a missing value of a list would be a word like any other

@@ -23,11 +23,11 @@ from skinnytrees.kernels.state import Data, Functions, Schedule, Trees, make_wor
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule
 from skinnytrees.penalties import NoPenalty, Penalty
-from skinnytrees.progress import progress_bar
 from skinnytrees.tables.table_views import pieces
 from skinnytrees.threads import one_blas_thread
 from skinnytrees.training.epoch_runners.choice import runner_for
 from skinnytrees.training.epoch_runners.runner import EpochRunner, Snapshot, Task
+from skinnytrees.training.progress import progress_bar
 
 # Rows evaluated at once: enough for BLAS, few enough that their routing stays in the cache.
 _PIECE = 64
@@ -91,6 +91,8 @@ def train(
     settings: TrainingSettings,
     rng: np.random.Generator,
     validation: Data | None = None,
+    penalty_factors: NDArray[np.float64] | None = None,
+    features_per_group: NDArray[np.intp] | None = None,
 ) -> list[EpochReport]:
     """Train ``trees`` in place and return what every epoch saw.
 
@@ -106,6 +108,8 @@ def train(
         How to train.
     rng : numpy Generator
         Shuffles the rows before every epoch.
+    penalty_factors, features_per_group : arrays of shape (n_groups,)
+        By what the penalty's strength is multiplied for each group, and how many features it counts for; None stands for 1.
 
     Returns
     -------
@@ -120,8 +124,9 @@ def train(
     """
     reports: list[EpochReport] = []
     functions = settings.functions(trees.flat.dtype)
+    epochs = run_epochs(trees, data, offsets, settings, rng, penalty_factors)
     with computing(), progress_bar(settings.n_epochs, settings.verbose) as show, _keep_on_interrupt(trees) as keep:
-        for epoch, (loss, lambda0, runner) in enumerate(run_epochs(trees, data, offsets, settings, rng)):
+        for epoch, (loss, lambda0, runner) in enumerate(epochs):
             snapshot = keep(runner)
             val_loss = math.nan
             if validation is not None:
@@ -129,7 +134,9 @@ def train(
                 refuse_divergence(loss, small.flat, epoch + 1, settings)
                 val_loss = mean_loss(small, validation._replace(X=validation.X[:, columns]), functions)
             settings.loss.raise_error()
-            reports.append(EpochReport(epoch, loss, lambda0, runner.n_groups, val_loss))
+            alive = runner.groups
+            n_features = len(alive) if features_per_group is None else int(features_per_group[alive].sum())
+            reports.append(EpochReport(epoch, loss, lambda0, n_features, val_loss))
             show(reports[-1])
             answers = [callback(reports[-1]) for callback in settings.callbacks]
             if any(answers):
@@ -140,7 +147,12 @@ def train(
 
 
 def run_epochs(
-    trees: Trees, data: Data, offsets: NDArray[np.intp], settings: TrainingSettings, rng: np.random.Generator
+    trees: Trees,
+    data: Data,
+    offsets: NDArray[np.intp],
+    settings: TrainingSettings,
+    rng: np.random.Generator,
+    penalty_factors: NDArray[np.float64] | None = None,
 ) -> Iterator[tuple[float, float, EpochRunner]]:
     """Train; after every epoch give its mean loss, the penalty's strength and the epoch runner.
 
@@ -150,7 +162,7 @@ def run_epochs(
     batch_size = min(settings.batch_size, n_rows)
     steps_per_epoch = math.ceil(n_rows / batch_size)
     functions = settings.functions(trees.flat.dtype)
-    task = Task(trees, data, functions, offsets, batch_size, float(settings.l2), settings.n_threads)
+    task = Task(trees, data, functions, offsets, batch_size, float(settings.l2), settings.n_threads, penalty_factors)
     runner = runner_for(settings.optimizer.steps, task)
     for epoch, schedule in enumerate(_schedules(settings, steps_per_epoch)):
         loss = runner.epoch(schedule, rng.permutation(n_rows)) / n_rows

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from skinnytrees.kernels.epoch import train_active
 from skinnytrees.kernels.numba_bridge.calls import SameTypes
-from skinnytrees.kernels.state import Schedule, make_active, make_workspace
+from skinnytrees.kernels.state import Schedule, Trees, make_active, make_workspace
 from skinnytrees.kernels.work_queue import make_work_queue
 from skinnytrees.tables.table_views import pieces
 from skinnytrees.training.epoch_runners.runner import Snapshot, TableInPlace, Task
@@ -22,7 +22,8 @@ class ActiveSetRunner:
         X = task.data.X
         self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], self._columns_gathered(X))
         sizes = largest_column_norms(X, task.batch_size)
-        self.active, self.queue = make_active(task.offsets, task.trees.W.strides[0], sizes), make_work_queue()
+        self.active = make_active(task.offsets, task.trees.W.strides[0], sizes, task.penalty_factors)
+        self.queue = make_work_queue()
         self.in_place = TableInPlace.of(task.data)
         assert len(self.in_place.columns) == 0  # the kernel picks columns of its own
 
@@ -31,9 +32,9 @@ class ActiveSetRunner:
         return int(X.shape[1])
 
     @property
-    def n_groups(self) -> int:
-        """Number of groups that have weights."""
-        return int(self.active.n_alive[0])
+    def groups(self) -> NDArray[np.intp]:
+        """The groups that have weights."""
+        return self.active.groups[: self.active.n_alive[0]]
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""
@@ -50,6 +51,10 @@ class ActiveSetRunner:
     def columns(self) -> NDArray[np.intp]:
         """Columns of the groups that have weights, in the order of their rows of W."""
         return self.active.columns[: self.active.n_alive[1]]
+
+    def packed_trees(self) -> Trees:
+        """The ensemble with the rows of W that are in use, as views."""
+        return self.trees._replace(W=self.trees.W[: len(self.columns)])
 
     def snapshot(self) -> Snapshot:
         """Columns of the groups that have weights."""

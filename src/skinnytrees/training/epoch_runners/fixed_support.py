@@ -17,7 +17,7 @@ class FixedSupportRunner:
     def __init__(self, task: Task) -> None:
         self.task, self.trees, self.call = task, task.trees, SameTypes()
         self.in_place = TableInPlace.of(task.data)
-        self.n_groups = len(task.offsets) - 1
+        self.groups = np.arange(len(task.offsets) - 1)
         self.work = make_workspace(task.trees, task.batch_size, task.data.Y.shape[1], task.data.X.shape[1])
         self.samples, self.moments = no_samples(task.trees.flat.dtype), no_moments(task.trees)
 

@@ -18,8 +18,8 @@ class EpochRunner(Protocol):
         """The ensemble."""
 
     @property
-    def n_groups(self) -> int:
-        """Number of groups that have weights."""
+    def groups(self) -> NDArray[np.intp]:
+        """The groups that have weights."""
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows in this order; returns the summed loss."""
@@ -36,7 +36,10 @@ Snapshot = Callable[[], tuple[NDArray[np.intp], Trees]]
 
 
 class Task(NamedTuple):
-    """What is to be trained: design columns ``offsets[g]`` to ``offsets[g + 1]`` are group g."""
+    """What is to be trained: design columns ``offsets[g]`` to ``offsets[g + 1]`` are group g.
+
+    ``penalty_factors`` multiply the penalty's strength for each group; None stands for 1.
+    """
 
     trees: Trees
     data: Data
@@ -45,6 +48,7 @@ class Task(NamedTuple):
     batch_size: int
     l2: float
     n_threads: int = 1
+    penalty_factors: NDArray[np.float64] | None = None
 
 
 class TableInPlace(NamedTuple):

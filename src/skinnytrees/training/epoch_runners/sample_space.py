@@ -14,6 +14,8 @@ from skinnytrees.training.epoch_runners.fixed_support import FixedSupportRunner,
 from skinnytrees.training.epoch_runners.runner import Task
 
 _GRAM_BANDS = 8
+# The factor by which W has shrunk; Z, A, biases and leaves.
+State = tuple[float, list[NDArray[Any]]]
 
 
 class SampleSpaceRunner(FixedSupportRunner):
@@ -39,6 +41,15 @@ class SampleSpaceRunner(FixedSupportRunner):
         self.trees.W[:] = form_weights(self.trees.W, self.shrinkage, self.X, self.samples.A)
         self.samples.A[:] = 0
         self.shrinkage = 1.0
+
+    def state(self) -> State:
+        """A copy of all that epochs change."""
+        arrays = (self.samples.Z, self.samples.A, self.trees.b, self.trees.O)
+        return self.shrinkage, [array.copy() for array in arrays]
+
+    def restore(self, state: State) -> None:
+        """Undo what epochs have done since."""
+        self.shrinkage, (self.samples.Z[:], self.samples.A[:], self.trees.b[:], self.trees.O[:]) = state
 
 
 def form_weights(W: NDArray[Any], shrinkage: float, X: Any, A: NDArray[Any]) -> NDArray[Any]:

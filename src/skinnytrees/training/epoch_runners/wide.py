@@ -1,7 +1,5 @@
 """Epochs in which groups come and go, in sample space for as long as none does."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,7 +30,7 @@ class WideRunner:
     def __init__(self, plain: ActiveSetRunner) -> None:
         self.plain = plain
         self.inside: SampleSpaceRunner | None = None
-        self.least_norm = np.zeros(plain.n_groups)
+        self.least_norm = np.zeros(len(plain.groups))
 
     @property
     def trees(self) -> Trees:
@@ -40,9 +38,9 @@ class WideRunner:
         return self.plain.trees
 
     @property
-    def n_groups(self) -> int:
-        """Number of groups that have weights."""
-        return self.plain.n_groups
+    def groups(self) -> NDArray[np.intp]:
+        """The groups that have weights."""
+        return self.plain.groups
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""
@@ -68,39 +66,22 @@ class WideRunner:
         """An epoch in sample space; None, with all as it was before, if a group might have crossed the threshold."""
         norms_are_exact = self.inside is None
         if self.inside is None:
-            self.inside = self._enter()
+            self.inside = _enter_sample_space(self.plain)
         while True:
-            before = self._memory(self.inside)
+            before = self.inside.state()
             movement = self.inside.measured_epoch(schedule, order)
             if self._support_stays(schedule, movement):
                 self.least_norm = self._bounds(movement)
                 return movement.loss
-            self._recall(self.inside, before)
+            self.inside.restore(before)
             if norms_are_exact:
                 return None
             self.sync()
             self.least_norm, norms_are_exact = self._norms(), True
 
-    def _enter(self) -> SampleSpaceRunner:
-        task, columns = self.plain.task, self.plain.columns
-        X = task.data.X if np.array_equal(columns, np.arange(task.data.X.shape[1])) else task.data.X[:, columns]
-        return SampleSpaceRunner(task._replace(trees=self._packed(), data=task.data._replace(X=X)))
-
-    def _packed(self) -> Trees:
-        return self.trees._replace(W=self.trees.W[: len(self.plain.columns)])
-
-    @staticmethod
-    def _memory(inside: SampleSpaceRunner) -> tuple[float, list[NDArray[Any]]]:
-        arrays = (inside.samples.Z, inside.samples.A, inside.trees.b, inside.trees.O)
-        return inside.shrinkage, [array.copy() for array in arrays]
-
-    @staticmethod
-    def _recall(inside: SampleSpaceRunner, memory: tuple[float, list[NDArray[Any]]]) -> None:
-        inside.shrinkage, (inside.samples.Z[:], inside.samples.A[:], inside.trees.b[:], inside.trees.O[:]) = memory
-
     def _norms(self) -> NDArray[np.float64]:
         """Norms of all groups; zero outside."""
-        W, active, n_alive = self._packed().W, self.plain.active, self.n_groups
+        W, active, n_alive = self.plain.packed_trees().W, self.plain.active, len(self.groups)
         norms = np.zeros(len(active.column_norm_bound))
         squares = np.einsum("kj,kj->k", W, W).astype(np.float64)
         norms[active.groups[:n_alive]] = np.sqrt(np.add.reduceat(squares, active.starts[:n_alive]))
@@ -113,10 +94,13 @@ class WideRunner:
         """Whether no group can have crossed the threshold; no, where numbers are not finite."""
         active, bounds = self.plain.active, self._bounds(movement)
         is_alive = np.zeros(len(bounds), dtype=bool)
-        is_alive[active.groups[: self.n_groups]] = True
-        nobody_leaves = not schedule.hard.any() or np.all(bounds[is_alive] > SAFETY * schedule.hard.max())
+        is_alive[self.groups] = True
+        factor = active.hard_factor
+        stays = (bounds > SAFETY * schedule.hard.max() * factor) | (factor == 0)
+        nobody_leaves = not schedule.hard.any() or np.all(stays[is_alive])
         nobody_comes = np.all(
-            SAFETY * movement.longest_step * active.column_norm_bound[~is_alive] <= schedule.hard.min()
+            SAFETY * movement.longest_step * active.column_norm_bound[~is_alive]
+            <= schedule.hard.min() * factor[~is_alive]
         )
         return bool(nobody_leaves and nobody_comes)
 
@@ -124,15 +108,15 @@ class WideRunner:
         """Form W in a new place: snapshots may hold the old one."""
         if self.inside is not None:
             self.plain.trees = self.trees.copy()
-            self.inside.trees = self._packed()
+            self.inside.trees = self.plain.packed_trees()
             self.inside.sync()
 
     def snapshot(self) -> Snapshot:
         """Columns of the groups that have weights; in sample space their W is formed when it is asked for."""
         if self.inside is None:
             return self.plain.snapshot()
-        columns, X, trees = self.plain.columns.copy(), self.inside.X, self._packed()
-        shrinkage, (_, A, b, leaves) = self._memory(self.inside)
+        columns, X, trees = self.plain.columns.copy(), self.inside.X, self.plain.packed_trees()
+        shrinkage, (_, A, b, leaves) = self.inside.state()
 
         def formed() -> tuple[NDArray[np.intp], Trees]:
             W = form_weights(trees.W, shrinkage, X, A)
@@ -140,3 +124,10 @@ class WideRunner:
             return columns, view_trees(flat, len(columns), W.shape[1], leaves.shape)
 
         return formed
+
+
+def _enter_sample_space(plain: ActiveSetRunner) -> SampleSpaceRunner:
+    """A runner at the present support."""
+    task, columns = plain.task, plain.columns
+    X = task.data.X if np.array_equal(columns, np.arange(task.data.X.shape[1])) else task.data.X[:, columns]
+    return SampleSpaceRunner(task._replace(trees=plain.packed_trees(), data=task.data._replace(X=X)))
