@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -19,17 +19,18 @@ def examples(page: Path) -> list[str]:
     return ["\n" * text.count("\n", 0, found.start(2)) + found[2] for found in BLOCK.finditer(text) if found[1] is None]
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")  # grids end where nothing is left
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if examples(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_examples_of_a_page_run_one_after_another(page, tmp_path, monkeypatch):
-    matplotlib.use("Agg")
+    plt.switch_backend("Agg")
     monkeypatch.chdir(tmp_path)  # files that examples write
     monkeypatch.setitem(os.environ, "PYTHONPATH", str(ROOT / "src"))
     names: dict[str, object] = {"__name__": "__main__"}
     for example in examples(page):
         exec(compile(example, str(page), "exec"), names)
-    matplotlib.pyplot.close("all")
+    plt.close("all")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
