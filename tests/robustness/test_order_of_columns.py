@@ -10,6 +10,8 @@ from skinnytrees.penalties import GroupL0
 from skinnytrees.tables.column_order import column_hashes
 from skinnytrees.tables.rows import Rows
 
+pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
+
 QUICK = {"max_epochs": 3, "n_estimators": 4, "random_state": 0}
 WAYS = {"path": {"feature_budget": 4}, "group_l0": {"penalty": GroupL0(0.5)}}
 

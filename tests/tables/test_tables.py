@@ -15,6 +15,9 @@ from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.path.rules import DEFAULT_RULES, VALUES_AND_PLANES, replace_rule
 from skinnytrees.penalties import GroupL0
 
+# Whether a penalty removes anything is not what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
+
 QUICK = {"max_epochs": 3, "random_state": 0}
 PENALISED = {"penalty": GroupL0(0.5, rate=0.1), "n_estimators": 8, "max_epochs": 25, "batch_size": 8, "random_state": 0}
 WAYS = {"path": QUICK, "group_l0": PENALISED}

@@ -257,7 +257,8 @@ def _clear_errors() -> Iterator[None]:
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, ValueError) and (not error.args or str(error).startswith(_CLEAR_ERRORS)):
             raise
-        raise ValueError(
+        kind = TypeError if isinstance(error, TypeError) else ValueError  # scikit-learn tells them apart
+        raise kind(
             f"X holds text, or something else, where numbers are expected ({error}). Fit on a pandas or polars frame, whose text "
             "columns are read as categories, or convert the values to numbers first."
         ) from error
