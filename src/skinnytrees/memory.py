@@ -74,16 +74,18 @@ def estimate_memory(
     >>> round(estimate_memory(20_000, 200_000, n_stored=4_000_000).total / 1e6)
     787
     >>> round(estimate_memory(150, 8, n_trees=500, depth=12).total / 1e9, 1)
-    5.6
+    4.5
     """
     recipes = rules.for_rows(n_rows, **choices)
     views = rules.styles[0].views
     if n_stored is None and n_columns <= n_rows and _COLUMNS_PER_NUMBER * n_columns * n_rows <= views.max_cells:
         n_columns *= _COLUMNS_PER_NUMBER
     narrow = min(n_columns, max(n_rows, recipes.prune_from))  # from there on, few columns are left
-    large = recipes.with_users_choices(recipes.large)
+    tried = [(recipes.with_users_choices(recipes.large),), (recipes.averaged,), (recipes.small,)]
+    final = [recipe for blend in recipes.with_users_trees(tried) for recipe in blend]
+    n_folds = rules.evidence.n_folds if n_rows < rules.evidence.folds_below_rows else 1  # all keep their ensembles
     of_path = _ensembles([recipes.screen], n_columns, n_outputs, n_threads, _SIZES_OF_A_PATH)
-    of_final = _ensembles([large, recipes.averaged, recipes.small], narrow, n_outputs, n_threads, 1.0)
+    of_final = _ensembles(final, narrow, n_outputs, n_threads, n_folds)
     ensembles, batches = max(of_path, of_final, key=sum)
     return MemoryEstimate(_design_size(n_rows, n_columns, n_stored), ensembles, batches)
 

@@ -136,7 +136,7 @@ def test_targets_of_unusual_size_are_predicted_in_their_unit(factor):
 def test_trees_that_do_not_fit_into_memory_are_refused_with_numbers(monkeypatch):
     monkeypatch.setattr("skinnytrees.memory.available_memory", lambda: 10**9)
     X = np.random.default_rng(0).normal(size=(150, 8))
-    with pytest.raises(ValueError, match=r"needs about 5\.\d GB .*but 1\.0 GB are available. Use fewer trees"):
+    with pytest.raises(ValueError, match=r"needs about 4\.\d GB .*but 1\.0 GB are available. Use fewer trees"):
         SkinnyTreesClassifier(max_depth=12, n_estimators=500, n_jobs=1).fit(X, X[:, 0] > 0)
     with pytest.raises(ValueError, match=r"needs about \d+\.\d GB .*Use fewer trees"):
         SkinnyTreesClassifier(max_depth=12, n_estimators=900, penalty=None).fit(X, X[:, 0] > 0)

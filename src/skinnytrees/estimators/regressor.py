@@ -179,7 +179,7 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
 
     def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
         y = _read_numbers(self, open_target(self, y))
-        Y = as_columns(y.astype(np.float64))
+        Y = as_columns(y)
         if reset:
             self._is_multi_output, self._n_targets = y.ndim == 2, Y.shape[1]
             warn_of_survival_pairs(Y)
@@ -203,9 +203,9 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         return scale
 
 
-def _read_numbers(estimator: Any, y: Any) -> NDArray[Any]:
+def _read_numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
     try:
-        return np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=estimator))
+        return np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=estimator)).astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, ValueError) and "could not convert" not in str(error):
             raise
