@@ -356,7 +356,8 @@ def _as_path(problem: Problem, prepared: Prepared, judge: Judge, candidate: Cand
 
 
 def _as_model(problem: Problem, encoder: Encoder, trees: Trees, factor: float = 1.0) -> SoftTrees:
-    small = trees.copy()
+    encoder, columns = encoder.in_table_order()
+    small = trees.select(columns)
     small.O[:] *= (factor * problem.target.raw_scale).astype(small.O.dtype)[:, None]
     if problem.standardize and np.abs(small.W).max(initial=0.0) < np.finfo(np.float16).max:
         # Columns of one scale leave nothing to gain from more than eleven significant bits, and files are half as large.

@@ -75,9 +75,13 @@ class Trainer:
                 has_arrived = loss <= limit or is_smallest
                 refuse_divergence(loss if has_arrived else math.inf, trees.flat, recipe.n_epochs, settings)
                 return loss
-            except DivergenceError:
+            except DivergenceError as error:
                 if is_smallest:
-                    raise
+                    raise DivergenceError(
+                        f"The path cannot be trained on this data: with each learning rate from {recipe.learning_rate:g} down to "
+                        f"{rate:.0e}, the loss is not a finite number. The numbers in X or y, or those that the loss gives, are "
+                        "too large. Divide them by their typical size, or leave standardize=True."
+                    ) from error
                 trees.flat[:] = start
                 rate /= 4
 
