@@ -4,7 +4,6 @@ A loss of the library is one small class around one compiled function; a loss of
 ``gradient``. Weighting and averaging over a batch are not their business.
 """
 
-import ctypes
 import functools
 import math
 from dataclasses import dataclass
