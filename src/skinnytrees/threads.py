@@ -22,17 +22,21 @@ def allowed_threads(n_jobs: int | None) -> int:
 
 
 def side_by_side(tasks: Sequence[Callable[[], Result]], n_threads: int) -> list[Result]:
-    """Results of independent tasks in their order, run on up to ``n_threads`` threads; the kernels release the GIL."""
+    """Results of independent tasks in their order, run on up to ``n_threads`` threads; the kernels release the GIL.
+
+    After Ctrl-C, or when a task fails, the others end at their next ``stop_if_interrupted``.
+    """
     if n_threads == 1 or len(tasks) <= 1:
         return [task() for task in tasks]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(lambda task: task(), tasks))
+    with _workers(n_threads) as submit:
+        return [future.result() for future in [submit(task) for task in tasks]]
 
 
 def in_step(iterators: Sequence[Iterator[Result]], n_items: int, n_threads: int) -> Iterator[list[Result]]:
     """The first items of all iterators, then the second ones, up to ``n_items`` of each.
 
-    Nobody waits for the slowest: a free thread goes on with the iterator that is least advanced.
+    Nobody waits for the slowest: a free thread goes on with the iterator that is least advanced. Whoever takes no more items, be it
+    after Ctrl-C, ends what is running at its next ``stop_if_interrupted``.
     """
     if n_threads == 1 or len(iterators) == 1:
         for _ in range(n_items):
@@ -40,36 +44,113 @@ def in_step(iterators: Sequence[Iterator[Result]], n_items: int, n_threads: int)
         return
     items: list[list[Result]] = [[] for _ in iterators]
     running: dict[Future[Result], int] = {}
-    with ThreadPoolExecutor(n_threads) as pool:
+    with _workers(n_threads) as submit:
         for n_given in range(n_items):
             while any(len(given) == n_given for given in items):
                 idle = [i for i in range(len(iterators)) if i not in running.values() and len(items[i]) < n_items]
                 for i in sorted(idle, key=lambda i: len(items[i]))[: n_threads - len(running)]:
-                    running[pool.submit(next, iterators[i])] = i
+                    running[submit(functools.partial(next, iterators[i]))] = i
                 for done in wait(running, return_when=FIRST_COMPLETED).done:
                     items[running.pop(done)].append(done.result())
             yield [given[n_given] for given in items]
 
 
+# ------------------------------------------------------------------------------------------------ stopping
+
+
+class Stopped(BaseException):
+    """Ends a task whose result nobody waits for any more.
+
+    Not a KeyboardInterrupt: whoever catches that one keeps a model and warns, which is for the thread that the user sees.
+    """
+
+
+class _Stop:
+    """Whether the tasks of one pool shall end: they, or those within which the pool was opened."""
+
+    def __init__(self, outer: "_Stop | None") -> None:
+        self.outer = outer
+        self.is_set = False
+
+    def applies(self) -> bool:
+        return self.is_set or (self.outer is not None and self.outer.applies())
+
+
+class _OfThread(threading.local):
+    """What a thread knows about itself."""
+
+    stop: _Stop | None = None  # of the pool whose task it runs
+    n_entered: int = 0  # how often it is within one_blas_thread
+    before: tuple[int | None, ...] = ()  # its BLAS threads before the first time
+
+
+_of_thread = _OfThread()
+
+
+def stop_if_interrupted() -> None:
+    """Raise ``Stopped`` in a task that runs on another thread and that nobody waits for; long tasks call this now and then.
+
+    Python delivers Ctrl-C to the main thread only.
+    """
+    if _of_thread.stop is not None and _of_thread.stop.applies():
+        raise Stopped
+
+
+@contextlib.contextmanager
+def _workers(n_threads: int) -> Iterator[Callable[[Callable[[], Any]], Future[Any]]]:
+    """A pool of threads, as a function that takes tasks; what still runs in the end is told to stop, and waited for."""
+    stop = _Stop(_of_thread.stop)
+
+    def run(task: Callable[[], Any]) -> Any:
+        _of_thread.stop = stop
+        stop_if_interrupted()
+        with one_blas_thread():
+            return task()
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            yield functools.partial(pool.submit, run)
+        finally:
+            stop.is_set = True
+
+
+# ------------------------------------------------------------------------------------------------ BLAS
+
+
 class _OneBlasThread:
-    """Limits BLAS from the first that enters to the last that leaves: fits in several threads share one process."""
+    """Limits BLAS from the first that enters to the last that leaves: fits in several threads share one process.
+
+    Most libraries have one number of threads per process. It is set by whoever enters and restored by whoever leaves last. Where
+    BLAS runs on OpenMP there is one number per thread, which each thread sets and restores for itself.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.inside = 0
-        self.limit: Any = None
+        self.n_inside = 0
+        self.before: tuple[int | None, ...] = ()
 
     def enter(self) -> None:
         with self.lock:
-            if self.inside == 0:
-                self.limit = _controller().limit(limits=1, user_api="blas")
-            self.inside += 1
+            if _of_thread.n_entered == 0:
+                _of_thread.before = tuple(library.num_threads for library in _libraries())
+                if self.n_inside == 0:
+                    self.before = _of_thread.before
+                self.n_inside += 1
+                for library in _libraries():
+                    _set_threads(library, 1)
+            _of_thread.n_entered += 1
 
     def leave(self) -> None:
         with self.lock:
-            self.inside -= 1
-            if self.inside == 0:
-                self.limit.restore_original_limits()
+            _of_thread.n_entered -= 1
+            if _of_thread.n_entered > 0:
+                return
+            self.n_inside -= 1
+            for library, before, own_before in zip(_libraries(), self.before, _of_thread.before, strict=True):
+                if _is_per_thread(library):
+                    _set_threads(library, own_before)
+                elif self.n_inside == 0:
+                    _set_threads(library, before)
 
 
 _limiter = _OneBlasThread()
@@ -89,8 +170,24 @@ def one_blas_thread() -> Iterator[None]:
         _limiter.leave()
 
 
+def _set_threads(library: Any, n_threads: int | None) -> None:
+    """Set how many threads a BLAS library uses, from whichever thread.
+
+    threadpoolctl 3.8 lets only the first thread that asks set the number of OpenBLAS, as long as that thread lives, and ignores
+    all others without a word. We count who is inside ourselves and may be any thread, hence the call below that rule; older
+    versions have no such rule.
+    """
+    if n_threads is not None:
+        getattr(library, "_real_set_num_threads", library.set_num_threads)(n_threads)
+
+
+def _is_per_thread(library: Any) -> bool:
+    return getattr(library, "threading_layer", None) == "openmp"
+
+
 @functools.cache
-def _controller() -> ThreadpoolController:
+def _libraries() -> tuple[Any, ...]:
+    """threadpoolctl's controllers of the BLAS libraries in this process."""
     import scipy.linalg.cython_blas  # noqa: F401  (the BLAS to be limited must be loaded when we look)
 
-    return ThreadpoolController()
+    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)

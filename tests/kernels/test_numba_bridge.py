@@ -87,18 +87,19 @@ def test_kernels_do_not_count_references():
         numba.njit(**QUICKER_TO_COMPILE)(first_row)(A)
 
 
-def test_cache_is_stamped_with_the_whole_package():
-    """Without these private attributes of numba's cache, a kernel would go on with old versions of kernels that it calls."""
-    cache_file = scaled_by._cache._cache_file
-    assert cache_file._source_stamp == disk_cache._package_stamp()
-    assert cache_file._load_index.func is disk_cache._index_or_nothing
+def test_cache_depends_on_the_whole_package_and_on_the_functions_own_file(tmp_path, monkeypatch):
+    """Without this private attribute of numba's cache, a kernel would go on with old versions of kernels that it calls."""
+    assert type(scaled_by._cache._cache_file) is disk_cache.CheckedCacheFile
 
+    def cache_file(own_stamp):
+        return disk_cache.CheckedCacheFile(str(tmp_path), "function", own_stamp)
 
-def test_index_of_another_version_counts_as_empty():
-    def load():
-        raise AttributeError("a class that is gone")
-
-    assert disk_cache._index_or_nothing(load) == {}
+    cache_file("own").save("key", "data")
+    assert cache_file("own").load("key") == "data"
+    assert cache_file("own").load("other key") is None
+    assert cache_file("changed").load("key") is None
+    monkeypatch.setattr(disk_cache, "_package_stamp", lambda: "changed")
+    assert cache_file("own").load("key") is None
 
 
 # ------------------------------------------------------------------------------------------------ calls

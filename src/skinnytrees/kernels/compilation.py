@@ -11,7 +11,7 @@ import numba
 import numpy as np
 from numba import types
 
-from skinnytrees.kernels.numba_bridge.disk_cache import outdated_by_the_package
+from skinnytrees.kernels.numba_bridge.disk_cache import cached_cfunc, protect_cache
 from skinnytrees.kernels.numba_bridge.options import NO_PYTHON_ENTRY, QUICKER_TO_COMPILE
 
 # Sums may be reordered (SIMD lanes need that), but NaN and infinity keep their meaning: they tell of divergence.
@@ -23,7 +23,7 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
     """Compile on first call and cache on disk, or not at all where no folder can be written."""
     options |= _OPTIONS
     try:
-        return outdated_by_the_package(numba.njit(cache=True, **options)(function))
+        return protect_cache(numba.njit(cache=True, **options)(function))
     except RuntimeError:
         return numba.njit(**options)(function)
 
@@ -46,6 +46,6 @@ def scalar_type(dtype: np.dtype) -> types.Type:
 def function_argument(signature: types.Type, function: Callable[..., Any]) -> Any:
     """Compile ``function`` so that a kernel can take it as an argument."""
     try:
-        return numba.cfunc(signature, cache=True)(function)
+        return cached_cfunc(signature, function)
     except RuntimeError:  # no folder can be written
         return numba.cfunc(signature)(function)

@@ -25,7 +25,7 @@ from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule
 from skinnytrees.penalties import NoPenalty, Penalty
 from skinnytrees.tables.table_views import pieces
-from skinnytrees.threads import one_blas_thread
+from skinnytrees.threads import one_blas_thread, stop_if_interrupted
 from skinnytrees.training.epoch_runners.choice import runner_for
 from skinnytrees.training.epoch_runners.runner import EpochRunner, Snapshot, Task
 from skinnytrees.training.memory import Memory, Remembered, fingerprint, generator_state
@@ -232,6 +232,7 @@ def run_epochs(
     n_done = go_on(runner)
     for epoch, schedule in enumerate(itertools.islice(_schedules(settings, steps_per_epoch), n_done, None), n_done):
         loss = runner.epoch(schedule, rng.permutation(n_rows)) / n_rows
+        stop_if_interrupted()
         refuse_divergence(loss, runner.trees.b, epoch + 1, settings)
         yield loss, float(settings.penalty.strength((epoch + 1) * steps_per_epoch)), runner
 
