@@ -1,6 +1,7 @@
 """Fits in several threads: the same bits in each, the user's BLAS threads restored, whoever enters first or leaves last."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -15,9 +16,9 @@ WAIT = 60
 pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")  # three epochs remove nothing
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def two_blas_threads():
-    """Settings of a user, on machines of one core too, made in the main thread."""
+    """Settings of a user, on machines of one core too; threadpoolctl then lets no thread but the main one change them."""
     with threadpool_limits(2, user_api="blas"):
         yield
 
@@ -43,6 +44,7 @@ def penalised(**more):
     return SkinnyTreesRegressor(random_state=0, **settings, **more)
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_fit_in_another_thread_has_the_same_bits_after_the_main_thread_has_fitted():
     X, y = wide_problem()
     seen = []
@@ -52,12 +54,15 @@ def test_fit_in_another_thread_has_the_same_bits_after_the_main_thread_has_fitte
     )
     assert set(seen) == {1}
     np.testing.assert_array_equal(main.predict(X), other.predict(X))
-    assert main.history_["loss"] == other.history_["loss"]
+    np.testing.assert_array_equal(main.history_["loss"], other.history_["loss"])
 
 
+@pytest.mark.parametrize("by_main_thread", [True, False])
 @pytest.mark.parametrize("last", [0, 1])
-def test_overlapping_fits_in_two_threads_give_the_users_blas_threads_back(last):
+def test_overlapping_fits_in_two_threads_give_the_users_blas_threads_back(last, by_main_thread, request):
     """Both are inside at once; either the first or the second to enter is the last to leave, and both threads live on."""
+    if by_main_thread:
+        request.getfixturevalue("two_blas_threads")
     X, y = wide_problem()
     before = blas_threads()
     entered, may_leave, has_left = ([threading.Event(), threading.Event()] for _ in range(3))
@@ -97,6 +102,7 @@ def test_fits_of_many_threads_at_once_restore_and_agree():
         assert blas_threads() == before
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_users_limit_in_the_main_thread_stays_theirs_after_a_fit_in_another():
     """The fit must not take from the main thread the right to set limits, which threadpoolctl gives to one thread."""
     in_another_thread(lambda: penalised().fit(*wide_problem()))
@@ -137,3 +143,65 @@ def test_blas_with_a_limit_per_thread_is_limited_and_restored_in_each(monkeypatc
         assert in_another_thread(own_number) == (1, 3)
         assert library.num_threads == 1
     assert library.num_threads == 8
+
+
+# ------------------------------------------------------------------------------------------------ stopping
+
+
+class Endless:
+    """A task that ends only when it is told to; it says so if it is not."""
+
+    def __init__(self):
+        self.started, self.was_stopped = threading.Event(), False
+
+    def __call__(self):
+        end = time.monotonic() + WAIT
+        self.started.set()
+        try:
+            while time.monotonic() < end:
+                threads.stop_if_interrupted()
+                time.sleep(0.01)
+        except threads.Stopped:
+            self.was_stopped = True
+            raise
+
+
+def interrupted_after(*tasks):
+    for task in tasks:
+        assert task.started.wait(WAIT)
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_running_tasks_end_when_one_is_interrupted(is_nested):
+    endless = [Endless(), Endless()]
+    running = [lambda: threads.side_by_side(endless, 2)] if is_nested else endless
+    with pytest.raises(KeyboardInterrupt):
+        threads.side_by_side([lambda: interrupted_after(*endless), *running], 3)
+    assert [task.was_stopped for task in endless] == [True, True]
+
+
+def test_iterators_that_run_ahead_end_when_the_walk_is_interrupted():
+    ahead = Endless()
+
+    def runs_ahead():
+        yield 0
+        yield ahead()
+
+    with pytest.raises(KeyboardInterrupt):
+        for _ in threads.in_step([runs_ahead(), one_then_wait(ahead)], 2, 2):
+            interrupted_after(ahead)
+    assert ahead.was_stopped
+
+
+def one_then_wait(other):
+    """Its first item comes when the other iterator is on its second one."""
+    assert other.started.wait(WAIT)
+    yield 0
+    yield 1
+
+
+def test_nobody_is_stopped_outside_of_an_interrupted_pool():
+    threads.stop_if_interrupted()
+    assert threads.side_by_side([lambda: threads.stop_if_interrupted() or 1] * 3, 2) == [1, 1, 1]
+    threads.stop_if_interrupted()

@@ -83,11 +83,11 @@ class CheckedCacheFile(IndexDataCacheFile):
         except FileNotFoundError:
             return None
         except OSError as error:
-            _tell_once(f"cannot read compiled kernels in {self._cache_path} ({error}); they are compiled again.")
+            _tell_once("cannot read compiled kernels", self._cache_path, f" ({error}); they are compiled again.")
             return None
         depends_on, digest, content = whole[:_N_BYTES], whole[_N_BYTES : 2 * _N_BYTES], whole[2 * _N_BYTES :]
         if digest != _sha256(depends_on + content):
-            _tell_once(f"compiled kernels in {self._cache_path} are damaged; they are compiled again.")
+            _tell_once("found damaged files of compiled kernels", self._cache_path, "; they are compiled again.")
             return None
         if depends_on != self._depends_on:
             return None
@@ -102,12 +102,17 @@ def _save_if_possible(save: Callable[[Any, Any], None], folder: str, signature: 
     try:
         save(signature, data)
     except OSError as error:
-        _tell_once(f"cannot keep compiled kernels in {folder} ({error}); every new process compiles them again.")
+        _tell_once("cannot keep compiled kernels", folder, f" ({error}); every new process compiles them again.")
 
 
-@functools.cache
-def _tell_once(message: str) -> None:
-    print(f"skinnytrees: {message}", file=sys.stderr)
+_told: set[str] = set()
+
+
+def _tell_once(problem: str, folder: str, rest: str) -> None:
+    """One line on standard error per problem and process, not one per kernel."""
+    if problem not in _told:
+        _told.add(problem)
+        print(f"skinnytrees: {problem} in {folder}{rest}", file=sys.stderr)
 
 
 def _sha256(content: bytes) -> bytes:
