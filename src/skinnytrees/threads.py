@@ -2,10 +2,11 @@
 
 import contextlib
 import functools
+import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
 
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
@@ -28,15 +29,20 @@ def side_by_side(tasks: Sequence[Callable[[], Result]], n_threads: int) -> list[
     """
     if n_threads == 1 or len(tasks) <= 1:
         return [task() for task in tasks]
-    with _workers(n_threads) as submit:
-        return [future.result() for future in [submit(task) for task in tasks]]
+    with _workers(n_threads) as (submit, finished):
+        results = []
+        for future in [submit(task) for task in tasks]:
+            while not future.done():
+                finished.get()
+            results.append(future.result())
+        return results
 
 
 def in_step(iterators: Sequence[Iterator[Result]], n_items: int, n_threads: int) -> Iterator[list[Result]]:
     """The first items of all iterators, then the second ones, up to ``n_items`` of each.
 
-    Nobody waits for the slowest: a free thread goes on with the iterator that is least advanced. Whoever takes no more items, be it
-    after Ctrl-C, ends what is running at its next ``stop_if_interrupted``.
+    Nobody waits for the slowest: a free thread goes on with the iterator that is least advanced. When no more items are taken, be
+    it after Ctrl-C, what is running ends at its next ``stop_if_interrupted``.
     """
     if n_threads == 1 or len(iterators) == 1:
         for _ in range(n_items):
@@ -44,14 +50,14 @@ def in_step(iterators: Sequence[Iterator[Result]], n_items: int, n_threads: int)
         return
     items: list[list[Result]] = [[] for _ in iterators]
     running: dict[Future[Result], int] = {}
-    with _workers(n_threads) as submit:
+    with _workers(n_threads) as (submit, finished):
         for n_given in range(n_items):
             while any(len(given) == n_given for given in items):
                 idle = [i for i in range(len(iterators)) if i not in running.values() and len(items[i]) < n_items]
                 for i in sorted(idle, key=lambda i: len(items[i]))[: n_threads - len(running)]:
                     running[submit(functools.partial(next, iterators[i]))] = i
-                for done in wait(running, return_when=FIRST_COMPLETED).done:
-                    items[running.pop(done)].append(done.result())
+                done = finished.get()
+                items[running.pop(done)].append(done.result())
             yield [given[n_given] for given in items]
 
 
@@ -96,10 +102,20 @@ def stop_if_interrupted() -> None:
         raise Stopped
 
 
+class _Pool(NamedTuple):
+    """A function that takes tasks, and the queue of those that are finished.
+
+    The queue is what to wait for: Ctrl-C while waiting for a future, whose lock is written in Python, may break that lock.
+    """
+
+    submit: Callable[[Callable[[], Any]], Future[Any]]
+    finished: "queue.SimpleQueue[Future[Any]]"
+
+
 @contextlib.contextmanager
-def _workers(n_threads: int) -> Iterator[Callable[[Callable[[], Any]], Future[Any]]]:
-    """A pool of threads, as a function that takes tasks; what still runs in the end is told to stop, and waited for."""
-    stop = _Stop(_of_thread.stop)
+def _workers(n_threads: int) -> Iterator[_Pool]:
+    """A pool of threads; what still runs in the end is told to stop, and waited for."""
+    stop, finished = _Stop(_of_thread.stop), queue.SimpleQueue[Future[Any]]()
 
     def run(task: Callable[[], Any]) -> Any:
         _of_thread.stop = stop
@@ -107,9 +123,14 @@ def _workers(n_threads: int) -> Iterator[Callable[[Callable[[], Any]], Future[An
         with one_blas_thread():
             return task()
 
+    def submit(task: Callable[[], Any]) -> Future[Any]:
+        future = pool.submit(run, task)
+        future.add_done_callback(finished.put)
+        return future
+
     with ThreadPoolExecutor(n_threads) as pool:
         try:
-            yield functools.partial(pool.submit, run)
+            yield _Pool(submit, finished)
         finally:
             stop.is_set = True
 
@@ -187,7 +208,7 @@ def _is_per_thread(library: Any) -> bool:
 
 @functools.cache
 def _libraries() -> tuple[Any, ...]:
-    """threadpoolctl's controllers of the BLAS libraries in this process."""
+    """The BLAS libraries in this process, as threadpoolctl controls them."""
     import scipy.linalg.cython_blas  # noqa: F401  (the BLAS to be limited must be loaded when we look)
 
     return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)

@@ -6,8 +6,8 @@ import numpy as np
 
 
 def cache_files(folder: Path) -> list[Path]:
-    """Indexes and machine code."""
-    return sorted(path for path in folder.rglob("*") if path.suffix in {".nbi", ".nbc"})
+    """Indexes and machine code, without files that were emptied and that nobody has needed since."""
+    return sorted(path for path in folder.rglob("*.nb[ic]") if path.stat().st_size > 0)
 
 
 def damage(path: Path, rng: np.random.Generator) -> str:

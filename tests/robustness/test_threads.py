@@ -13,7 +13,9 @@ from skinnytrees.penalties import GroupL0
 from skinnytrees.threads import one_blas_thread
 
 WAIT = 60
-pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")  # three epochs remove nothing
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skinnytrees.exceptions.SelectionWarning"
+)  # three epochs remove nothing
 
 
 @pytest.fixture
@@ -188,9 +190,12 @@ def test_iterators_that_run_ahead_end_when_the_walk_is_interrupted():
         yield 0
         yield ahead()
 
-    with pytest.raises(KeyboardInterrupt):
+    def walk():
         for _ in threads.in_step([runs_ahead(), one_then_wait(ahead)], 2, 2):
             interrupted_after(ahead)
+
+    with pytest.raises(KeyboardInterrupt):
+        walk()
     assert ahead.was_stopped
 
 

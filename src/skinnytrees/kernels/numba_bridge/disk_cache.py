@@ -42,8 +42,8 @@ def cached_cfunc(signature: Any, function: Callable[..., Any]) -> Any:
 class CheckedCacheFile(IndexDataCacheFile):
     """The index and the data files of one function's cache, each after its check sum.
 
-    A file begins with the digest of what it depends on (versions and sources), then has the digest of the whole, then the content. A
-    damaged, outdated or unreadable file counts as absent: the function is compiled again and the file replaced.
+    A file begins with the digest of what it depends on (versions and sources), then that of the whole, then the content.
+    A damaged, outdated or unreadable file counts as absent: the function is compiled again and the file replaced.
     """
 
     def __init__(self, cache_path: str, filename_base: str, source_stamp: Any) -> None:
