@@ -16,6 +16,8 @@ from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.penalties import GroupL0
 from skinnytrees.tables.rows import Rows, fold_rows, merge_rows, split_rows
 
+# Whether a penalty removes anything is not what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
 seeds = st.integers(0, 2**32 - 1)
 QUICK = {"max_epochs": 2, "random_state": 0}
 
