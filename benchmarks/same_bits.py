@@ -134,19 +134,19 @@ def path_for_several_targets():
 
 def group_l0():
     X, signal = rows(600, 30, seed=15)
-    chosen = penalty("GroupL0", gamma=0.02, rate=0.01)
+    chosen = penalty("GroupL0", gamma=8.0, rate=0.01)
     return classify(X, classes(signal), penalty=chosen, n_estimators=20, max_epochs=40, n_jobs=1)
 
 
 def group_l0_on_several_threads():
     X, signal = rows(600, 400, seed=16)
-    chosen = penalty("GroupL0", gamma=0.01, rate=0.01)
+    chosen = penalty("GroupL0", gamma=12.5, rate=0.02)
     return regress(X, signal, penalty=chosen, n_estimators=50, max_depth=4, batch_size=256, max_epochs=20, n_jobs=2)
 
 
 def group_l0_on_wide_rows():
     X, signal = rows(80, 500, seed=17)
-    return classify(X, classes(signal), penalty=penalty("GroupL0", gamma=0.003, rate=0.005), max_epochs=60)
+    return classify(X, classes(signal), penalty=penalty("GroupL0", gamma=10.0, rate=0.01), max_epochs=60)
 
 
 def group_l0_on_sparse_rows():
@@ -154,12 +154,12 @@ def group_l0_on_sparse_rows():
 
     X, signal = rows(300, 60, seed=18)
     X[np.abs(X) < 0.8] = 0
-    return classify(sparse.csr_matrix(X), classes(signal, 3), penalty=penalty("GroupL0", gamma=0.01), max_epochs=20)
+    return classify(sparse.csr_matrix(X), classes(signal, 3), penalty=penalty("GroupL0", gamma=8.0), max_epochs=20)
 
 
 def group_lasso():
     X, signal = rows(300, 20, seed=19)
-    return regress(X, signal, penalty=penalty("GroupLasso", lam=0.02), max_epochs=40, standardize=False)
+    return regress(X, signal, penalty=penalty("GroupLasso", lam=0.1), max_epochs=40, standardize=False)
 
 
 def no_penalty_with_adam():

@@ -12,6 +12,22 @@ class DivergenceError(ValueError):
     """
 
 
+class ModelFileError(ValueError):
+    """A file does not hold a model that this version can read.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from skinnytrees import load
+    >>> from skinnytrees.exceptions import ModelFileError
+    >>> try:
+    ...     load(BytesIO(b"age,weight"))
+    ... except ModelFileError as error:
+    ...     print(str(error).split(": ")[1][:22])
+    it looks like text. lo
+    """
+
+
 def refuse_unless(condition: bool, message: str) -> None:
     """Raise a ValueError with ``message`` unless the condition holds."""
     if not condition:
@@ -24,3 +40,7 @@ class NothingLearnedWarning(UserWarning):
 
 class SelectionWarning(UserWarning):
     """A penalty has removed no feature, or all of them."""
+
+
+class UnstableSelectionWarning(UserWarning):
+    """Fits on different rows select different features, so that one selection is one of many."""

@@ -7,7 +7,7 @@ what is left shrinks by ``soft``.
 import html
 import math
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -83,6 +83,7 @@ class GroupL0(Searchable):
 
     gamma: float
     rate: float | None = None
+    name: ClassVar[str] = "group_l0"
 
     def __post_init__(self) -> None:
         """Refuse negative numbers."""
@@ -151,6 +152,7 @@ class GroupLasso(Searchable):
     """
 
     lam: float
+    name: ClassVar[str] = "group_lasso"
 
     def __post_init__(self) -> None:
         """Refuse a negative strength."""
@@ -176,6 +178,8 @@ class NoPenalty:
     0.0
     """
 
+    name: ClassVar[str] = "none"
+
     def strength(self, step: Any) -> Any:
         """Zero."""
         return 0.0 * step
@@ -183,6 +187,10 @@ class NoPenalty:
     def thresholds(self, step: Array, eta: Array) -> tuple[Array, Array]:
         """No group is touched."""
         return np.zeros_like(eta), np.zeros_like(eta)
+
+
+# The penalties that model files know, by their names there. A new penalty is registered here, and nowhere else.
+PENALTIES: dict[str, type[Any]] = {kind.name: kind for kind in (GroupL0, GroupLasso, NoPenalty)}
 
 
 def hard_threshold(group: ArrayLike, threshold: float) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from model.test_prediction import plain_encoder
 from reference import random_trees
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
@@ -347,7 +348,7 @@ def test_importances_are_shares_and_zero_outside_the_support(way):
 def test_importance_of_a_column_is_its_weight_times_what_its_splits_change():
     """By its definition, node after node of every tree."""
     trees = random_trees(3, 2, np.random.default_rng(0), n_trees=4, depth=3)
-    model = SoftTrees(None, trees, np.zeros(2), Sigmoid())
+    model = SoftTrees(plain_encoder(range(3)), trees, np.zeros(2), Sigmoid())
     nodes = node_by_node(trees)
     n_splits, n_leaves = len(nodes.W) // 4, len(nodes.leaves) // 4
     expected = np.zeros(3)

@@ -1,5 +1,7 @@
 """Stability selection: frequencies, the error bound, the cuts, and what is refused."""
 
+import re
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -15,10 +17,18 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
+from skinnytrees.estimators.selection_statistics import stability_index
 from skinnytrees.estimators.stability import StabilitySelector, _default_estimator, _pair, false_selection_bound
+from skinnytrees.exceptions import UnstableSelectionWarning
 from skinnytrees.penalties import GroupL0
 
 mpl.use("Agg")
+
+# Most tests use selectors that are quick, on columns that are noise.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.UnstableSelectionWarning"),
+    pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning"),
+]
 
 SIGNAL = [2, 5, 23]
 
@@ -300,6 +310,69 @@ WEIGHTS_DIFFER = dict.fromkeys(
 )
 def test_scikit_learn_conventions_hold(estimator, check):
     check(estimator)
+
+
+# ------------------------------------------------------------------------------------- agreement, table and progress
+
+
+def pairwise_definition(selected):
+    """Nogueira's index from its definition: one minus the observed variance over that of random selections."""
+    d = selected.shape[1]
+    variance = np.var(selected, axis=0, ddof=1).mean()
+    k = selected.sum(axis=1).mean()
+    return 1 - variance / (k / d * (1 - k / d))
+
+
+def test_index_of_agreement_follows_its_definition():
+    rng = np.random.default_rng(0)
+    selected = rng.random((12, 30)) < rng.random(30)
+    assert stability_index(selected) == pytest.approx(pairwise_definition(selected))
+    random = np.array([np.isin(np.arange(500), rng.choice(500, 20, replace=False)) for _ in range(200)])
+    assert abs(stability_index(random)) < 0.02
+    assert stability_index(np.repeat(random[:1], 5, axis=0)) == 1
+    assert np.isnan(stability_index(np.ones((4, 3), dtype=bool)))
+    assert np.isnan(stability_index(random[:1]))
+
+
+def test_disagreeing_resamples_are_told_in_words_with_how_many_features_they_share():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 50)), rng.integers(0, 2, 60)
+    with pytest.warns(UnstableSelectionWarning, match="each selects 3 features, but two of them share only") as caught:
+        selector = StabilitySelector(best_three(), n_resamples=10, random_state=0).fit(X, y)
+    assert selector.stability_index_ < 0.4
+    shared = float(re.search(r"share only ([\d.]+)", str(caught[0].message)).group(1))
+    assert shared == pytest.approx(selector._mean_shared(), rel=0.05)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("error")
+def test_agreeing_resamples_give_no_warning():
+    selector = StabilitySelector(best_three(), n_resamples=10, random_state=0).fit(*two_classes())
+    assert selector.stability_index_ > 0.6
+
+
+def test_table_lists_features_by_falling_frequency():
+    X, y = two_classes()
+    frame = pd.DataFrame(X, columns=[f"gene {k}" for k in range(40)])
+    selector = StabilitySelector(best_three(), n_resamples=10, random_state=0).fit(frame, y)
+    table = selector.to_frame()
+    assert table.columns.tolist() == ["feature", "frequency", "selected"]
+    assert set(table.feature[:3]) == {"gene 2", "gene 5", "gene 23"}
+    assert table.frequency.is_monotonic_decreasing
+    assert set(table.feature[table.selected]) == set(selector.get_feature_names_out())
+    assert len(table) == 40
+
+
+def test_progress_counts_resamples(capsys, monkeypatch):
+    settings = {"n_resamples": 4, "random_state": 0}
+    quiet = StabilitySelector(best_three(), **settings).fit(*two_classes())
+    assert capsys.readouterr() == ("", "")
+    shown = StabilitySelector(best_three(), verbose=1, **settings).fit(*two_classes())
+    assert "4/4" in capsys.readouterr().err
+    np.testing.assert_array_equal(shown.frequencies_, quiet.frequencies_)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    StabilitySelector(best_three(), verbose=1, **settings).fit(*two_classes())
+    assert capsys.readouterr().out.splitlines() == [f"resample {i}/4" for i in (1, 2, 3, 4)]
 
 
 # ---------------------------------------------------------------------------------------------------------- the picture

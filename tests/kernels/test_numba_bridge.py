@@ -17,6 +17,7 @@ from skinnytrees.kernels.numba_bridge.atomics import atomic_load, atomic_store, 
 from skinnytrees.kernels.numba_bridge.calls import SameTypes, _kind, call
 from skinnytrees.kernels.numba_bridge.gemm import add_product, add_product_ta, add_product_tb, refuse_64_bit_integers
 from skinnytrees.kernels.numba_bridge.options import NO_PYTHON_ENTRY, QUICKER_TO_COMPILE
+from skinnytrees.kernels.numba_bridge.pointers import pointer
 from skinnytrees.kernels.numba_bridge.views import block_of, in_row, rows_of, top, whole
 
 SOURCE = Path(skinnytrees.__file__).parent
@@ -125,6 +126,24 @@ def test_arrays_of_other_types_get_machine_code_of_their_own():
     numba_types = [scaled_by.typeof_pyval(array) for array in kinds]
     assert len(set(numba_types)) == len(kinds)
     assert len({_kind(array) for array in kinds}) == len(kinds)
+
+
+@numba.cfunc(numba.types.float64(numba.types.CPointer(numba.types.float64), numba.types.int64))
+def sum_at(address, n):
+    total = 0.0
+    for x in numba.carray(address, n):
+        total += x
+    return total
+
+
+@kernel
+def sum_of_rows(function, A, first, end):
+    return function(pointer(rows_of(A, first, end)), (end - first) * A.shape[1])
+
+
+def test_pointer_is_the_address_of_an_arrays_first_element():
+    A = np.arange(12.0).reshape(4, 3)
+    assert call(sum_of_rows, sum_at, A, 1, 3) == A[1:3].sum()
 
 
 # ------------------------------------------------------------------------------------------------ views

@@ -1,5 +1,6 @@
 """The path that a fit leaves behind: its numbers, its models at other sizes, and its picture."""
 
+from io import BytesIO
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -9,7 +10,7 @@ import pytest
 from path.helpers import QUICK, pruned_model, random_problem, wine_model
 from sklearn.datasets import load_diabetes, load_wine
 
-from skinnytrees import SkinnyTreesRegressor
+from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, load
 from skinnytrees.path.trainer import Trainer
 
 mpl.use("Agg")
@@ -45,10 +46,48 @@ def test_supports_of_a_pruned_path_are_nested():
 def test_frame_of_the_path_has_one_row_per_size():
     path = wine_model().path_
     frame = path.to_frame()
-    assert frame.columns.tolist() == ["n_features", "val_score", "val_score_se", "train_loss", "cost"]
+    numbers = ["n_features", "val_score", "val_score_se", "train_loss", "cost"]
+    assert frame.columns.tolist() == [*numbers, "entering", "leaving", "chosen"]
     assert len(frame) == len(path)
-    for name in frame:
+    for name in numbers:
         np.testing.assert_array_equal(frame[name], getattr(path, name))
+    assert np.flatnonzero(frame.chosen).tolist() == [path.chosen]
+
+
+def test_frame_of_the_path_names_what_enters_and_leaves():
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    model = SkinnyTreesClassifier(4, **QUICK).fit(X, y)
+    present = set()
+    for row in model.path_.to_frame().itertuples():
+        assert present.isdisjoint(row.entering)
+        assert present >= set(row.leaving)
+        present = (present | set(row.entering)) - set(row.leaving)
+        assert len(present) == row.n_features
+        if row.chosen:
+            assert present == set(model.get_feature_names_out())
+    file = BytesIO()
+    model.save(file)
+    file.seek(0)
+    loaded = load(file).path_
+    assert loaded.to_frame().equals(model.path_.to_frame())
+    assert loaded.budget == 4
+    unnamed = SkinnyTreesClassifier(4, **QUICK).fit(X.to_numpy(), y).path_.to_frame()
+    assert unnamed.entering[0] == tuple(f"x{k}" for k in range(13))
+
+
+def test_model_at_a_cost_is_the_largest_that_costs_no_more():
+    X, _ = random_problem(0, 4, n_rows=80)
+    model = SkinnyTreesRegressor(feature_costs=[1, 2, 3, 4], **QUICK).fit(X, X @ [1, 2, 3, 4])
+    for cost in (10, 7.5, 4):
+        smaller = model.at(cost=cost)
+        spent = np.array([1, 2, 3, 4])[smaller.support_].sum()
+        assert spent == max(c for c in model.path_.cost if c <= cost)
+    with pytest.raises(ValueError, match=r"no model with a cost of 0.5; the smallest has .* Ask for at least"):
+        model.at(cost=0.5)
+    with pytest.raises(ValueError, match=r"n_features=2 and cost=3. Give one of them"):
+        model.at(2, cost=3)
+    with pytest.raises(ValueError, match="Give one of them"):
+        model.at()
 
 
 def test_training_loss_rises_as_features_go():

@@ -255,6 +255,7 @@ def test_users_who_vouch_for_their_numbers_are_believed():
         assert np.isfinite(fitted().predict(X)).all()
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
 def test_model_without_features_predicts_its_constant():
     X = random_table()
     model = SkinnyTreesClassifier(penalty=GroupL0(1e6), max_epochs=2, n_estimators=3, random_state=0).fit(

@@ -1,8 +1,11 @@
 """Model files: what is written is read again, and nothing else is."""
 
+import copy
+import dataclasses
 import io
 import json
 import pickle
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -14,12 +17,16 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 
+from model.make_data import FOLDER as KEPT
+from model.make_data import predictions
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, load
 from skinnytrees.activations import SmoothStep
+from skinnytrees.exceptions import ModelFileError
 from skinnytrees.losses import Huber, Poisson, Quantile, SquaredError
-from skinnytrees.model import storage
+from skinnytrees.model.storage import archive
+from skinnytrees.model.storage.values import Arrays, describe, make
 from skinnytrees.optimizers import Adam, OneCycle
-from skinnytrees.penalties import GroupL0, GroupLasso
+from skinnytrees.penalties import PENALTIES, GroupL0, GroupLasso
 
 # Few epochs on few rows: what a penalty removes, or whether it removes anything, is not what these tests are about.
 pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
@@ -48,6 +55,10 @@ def saved_and_loaded(model, file):
     return load(file)
 
 
+def sorted_state(estimator):
+    return dict(sorted(vars(estimator).items()))
+
+
 def assert_same_state(one, other):
     """Attributes are equal to the last bit, whatever they hold."""
     assert type(one) is type(other)
@@ -73,7 +84,7 @@ def test_classifier_on_a_frame_comes_back_with_its_words_names_classes_and_path(
     costs = {name: 1.0 + place for place, name in enumerate(X.columns)}
     model = SkinnyTreesClassifier(9, feature_costs=costs, always_select=["number"], **FEW).fit(X, y)
     again = saved_and_loaded(model, tmp_path / "model.skinny")
-    assert_same_state(vars(model), vars(again))
+    assert_same_state(sorted_state(model), sorted_state(again))
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
     np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
     for n_features in model.path_.n_features:
@@ -98,7 +109,7 @@ def test_regressor_comes_back_with_parameters_of_all_kinds(parameters, tmp_path)
     X, y = X[:80], y[:80]
     model = SkinnyTreesRegressor(**parameters, **FEW).fit(X, y)
     again = saved_and_loaded(model, tmp_path / "model")
-    assert_same_state(vars(model), vars(again))
+    assert_same_state(sorted_state(model), sorted_state(again))
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
 
 
@@ -128,26 +139,14 @@ def test_what_only_a_fit_needs_is_left_out_and_what_cannot_be_written_is_refused
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
 
 
-def test_a_failed_save_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def small():
     X, y = load_breast_cancer(return_X_y=True)
-    model = SkinnyTreesClassifier(3, **FEW).fit(X[:80], y[:80])
-    model.save(tmp_path / "model")
-    before = (tmp_path / "model").read_bytes()
-
-    def fail(stream, **arrays):
-        stream.write(b"half a file")
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(storage.np, "savez", fail)
-    with pytest.raises(OSError, match="No space left"):
-        model.save(tmp_path / "model")
-    assert [file.name for file in tmp_path.iterdir()] == ["model"]
-    assert (tmp_path / "model").read_bytes() == before
+    return SkinnyTreesClassifier(3, **FEW).fit(X[:80], y[:80])
 
 
-def test_places_that_are_no_file_are_refused_and_nothing_is_left_there(tmp_path):
-    X, y = load_breast_cancer(return_X_y=True)
-    model = SkinnyTreesClassifier(3, **FEW).fit(X[:80], y[:80])
+def test_places_that_are_no_file_are_refused_and_nothing_is_left_there(small, tmp_path):
+    model = small
     (tmp_path / "folder").mkdir()
     with pytest.raises(IsADirectoryError, match=r"is a folder\. Name a file in it"):
         model.save(tmp_path / "folder")
@@ -173,39 +172,128 @@ def test_an_unfitted_estimator_has_nothing_to_save(tmp_path):
         SkinnyTreesClassifier().save(tmp_path / "model")
 
 
-def test_damaged_and_foreign_files_are_refused(tmp_path):
-    X, y = load_breast_cancer(return_X_y=True)
-    file = tmp_path / "model"
-    SkinnyTreesClassifier(3, **FEW).fit(X[:80], y[:80]).save(file)
-    whole = file.read_bytes()
-    foreign = io.BytesIO()
-    np.savez(foreign, description=np.array(json.dumps({"kind": "SkinnyTreesClassifier"})))
-    for content in (whole[:-100], whole[: len(whole) // 2], b"", b"columns,1,2", pickle.dumps([1]), foreign.getvalue()):
-        file.write_bytes(content)
-        with pytest.raises(ValueError, match=r"not a whole skinnytrees model file.*save\(\)"):
-            load(file)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "it is empty"),
+        (b"age,income\n41,20000\n", "looks like text.*read_csv"),
+        (pickle.dumps([1]), "its first bytes are others"),
+        (b"PK\x03\x04", "not a whole skinnytrees model file"),
+    ],
+)
+def test_a_foreign_file_is_refused_with_advice_that_never_speaks_of_pickle(content, message, tmp_path):
+    (tmp_path / "customers.csv").write_bytes(content)
+    with pytest.raises(ModelFileError, match=f"customers.csv.*{message}") as caught:
+        load(tmp_path / "customers.csv")
+    assert "pickle" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_stream_of_text_are_named(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing here")
-    storage.write(file, "SkinnyTreesRanker", {})
-    with pytest.raises(ValueError, match="'SkinnyTreesRanker', which is none of"):
-        load(file)
+    with pytest.raises(TypeError, match="mode 'rb'"):
+        load(io.StringIO("some text"))
 
 
-def test_a_description_that_asks_for_another_class_is_refused(tmp_path):
-    stranger = {"is": "Popen", "fields": {"args": "true"}}
-    text = json.dumps({"format": 1, "kind": "SkinnyTreesClassifier", "state": {"penalty": stranger}})
-    with (tmp_path / "model").open("wb") as stream:
-        np.savez(stream, description=np.array(text))
-    with pytest.raises(ValueError, match="not a whole skinnytrees model file"):
-        load(tmp_path / "model")
+def test_an_endless_device_is_not_read():
+    with pytest.raises(ModelFileError):
+        load("/dev/zero")
 
 
-def test_a_file_of_a_newer_format_asks_for_an_upgrade(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "FORMAT", storage.FORMAT + 1)
-    storage.write(tmp_path / "model", "SkinnyTreesClassifier", {})
-    monkeypatch.undo()
-    with pytest.raises(ValueError, match="Upgrade skinnytrees"):
-        load(tmp_path / "model")
+def edited(model, change):
+    """The file of a model whose document and arrays were changed, with the right check sum."""
+    file = io.BytesIO()
+    model.save(file)
+    document, arrays = archive.unpack(archive.Members(file.getvalue()))
+    change(document, arrays)
+    return io.BytesIO(archive.pack(document, arrays))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda document, arrays: document.update(format=99), "newer version of skinnytrees.*Upgrade"),
+        (lambda document, arrays: document.update(format="new"), "its format is 'new'"),
+        (lambda document, arrays: document.update(kind="ranker"), "'ranker', which is none of"),
+        (lambda document, arrays: document.update(more=1), "other fields"),
+        (lambda document, arrays: document["parameters"].update(predict=None), r"not know: \['predict'\]"),
+        (lambda document, arrays: document["learned"].update(predict=None), r"has \['predict'\]"),
+        (lambda document, arrays: document["learned"].update(n_features=10**12), "its support has the shape"),
+        (lambda document, arrays: document["parameters"].update(size_rule="worst"), "size_rule"),
+        (
+            lambda document, arrays: document["parameters"].update(
+                penalty={"is": "penalty", "name": "Popen", "fields": {}}
+            ),
+            "an object that is unknown",
+        ),
+    ],
+)
+def test_a_document_that_says_something_else_is_refused(small, change, message):
+    with pytest.raises(ModelFileError, match=message):
+        load(edited(small, change))
+
+
+def test_a_value_changed_without_the_check_sum_is_noticed(small):
+    file = io.BytesIO()
+    small.save(file)
+    content = file.getvalue()
+    members = archive.Members(content)
+    name = next(name for name in members.by_name if name.endswith(".npy") and len(members.read(name)) > 1000)
+    changed = io.BytesIO()
+    with zipfile.ZipFile(changed, "w") as rewritten:
+        for one in members.by_name:
+            data = members.read(one)
+            rewritten.writestr(one, data[:-1] + bytes([data[-1] ^ 1]) if one == name else data)
+    with pytest.raises(ModelFileError, match="check sum"):
+        load(io.BytesIO(changed.getvalue()))
+
+
+def test_equal_models_have_equal_files(small):
+    one, other = io.BytesIO(), io.BytesIO()
+    small.save(one)
+    load(io.BytesIO(one.getvalue())).save(other)
+    assert one.getvalue() == other.getvalue()
+
+
+def test_numpy_opens_the_arrays(small):
+    file = io.BytesIO()
+    small.save(file)
+    with np.load(io.BytesIO(file.getvalue()), allow_pickle=False) as archive_of_arrays:
+        arrays = [archive_of_arrays[name] for name in archive_of_arrays.files if name.startswith("arrays/")]
+    assert any(np.array_equal(array, small.model_.trees.W) for array in arrays)
+
+
+def test_a_file_without_the_path_is_small_and_predicts_the_same(small, tmp_path):
+    X, _ = load_breast_cancer(return_X_y=True)
+    small.save(tmp_path / "whole")
+    small.save(tmp_path / "model", path=False)
+    again = load(tmp_path / "model")
+    assert (tmp_path / "model").stat().st_size < 0.3 * (tmp_path / "whole").stat().st_size
+    assert not hasattr(again, "path_")
+    np.testing.assert_array_equal(again.predict_proba(X), small.predict_proba(X))
+
+
+def test_a_registered_penalty_is_saved_and_an_unregistered_one_is_refused(monkeypatch, tmp_path):
+    @dataclasses.dataclass(frozen=True)
+    class Halved(GroupL0):
+        name = "halved"
+
+        def thresholds(self, step, eta):
+            hard, soft = super().thresholds(step, eta)
+            return hard / 2, soft
+
+    X, y = load_diabetes(return_X_y=True)
+    model = SkinnyTreesRegressor(penalty=Halved(0.5), **FEW).fit(X[:80], y[:80])
+    with pytest.raises(TypeError, match=r"penalty holds.*cannot hold"):
+        model.save(tmp_path / "model")
+    monkeypatch.setitem(PENALTIES, "halved", Halved)
+    assert saved_and_loaded(model, tmp_path / "model").penalty == Halved(0.5)
+
+
+def test_what_set_output_has_set_comes_back(small, tmp_path):
+    X, _ = load_breast_cancer(return_X_y=True)
+    model = copy.copy(small).set_output(transform="pandas")
+    assert isinstance(saved_and_loaded(model, tmp_path / "model").transform(X), pd.DataFrame)
 
 
 _numbers = st.one_of(st.integers(), st.floats(), st.booleans(), st.none(), st.text())
@@ -222,12 +310,36 @@ _values = st.recursive(
 
 @given(_values)
 def test_any_nesting_of_plain_values_comes_back(value):
+    arrays = Arrays()
+    described = json.loads(json.dumps(describe(value, "value", arrays), allow_nan=False))
+    assert_same_state(value, make(described, arrays.all))
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in KEPT.glob("*.skinny")))
+def test_a_kept_file_gives_the_predictions_that_it_gave_when_it_was_written(name):
+    model = load(KEPT / f"{name}.skinny")
+    np.testing.assert_allclose(predictions(model), np.load(KEPT / f"{name}.npy"), rtol=1e-6)
+
+
+def test_a_file_of_the_first_format_has_no_curves_and_is_read():
+    with np.load(KEPT / "regressor_format2.skinny") as kept:
+        arrays = dict(kept)
+    description = json.loads(str(arrays.pop("description")))
+    del description["state"]["model_"]["fields"]["encoder"]["fields"]["curves"]
+    description["format"] = 1
     file = io.BytesIO()
-    storage.write(file, "anything", {"value": value})
+    np.savez(file, description=np.array(json.dumps(description)), **arrays)
     file.seek(0)
-    kind, state = storage.read(file)
-    assert kind == "anything"
-    assert_same_state(value, state["value"])
+    np.testing.assert_allclose(predictions(load(file)), np.load(KEPT / "regressor_format2.npy"), rtol=1e-6)
+
+
+def test_an_old_description_that_asks_for_another_class_is_refused(tmp_path):
+    stranger = {"is": "Popen", "fields": {"args": "true"}}
+    text = json.dumps({"format": 1, "kind": "SkinnyTreesClassifier", "state": {"penalty": stranger}})
+    with (tmp_path / "model").open("wb") as stream:
+        np.savez(stream, description=np.array(text))
+    with pytest.raises(ModelFileError, match="'Popen', which is unknown"):
+        load(tmp_path / "model")
 
 
 def test_callable_scoring_comes_back_as_none_and_a_name_as_the_name():

@@ -16,7 +16,6 @@ from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, load
 from skinnytrees.activations import Sigmoid
 from skinnytrees.fitting import Problem
 from skinnytrees.kernels.state import start_trees
-from skinnytrees.model import storage
 from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.path.rules import DEFAULT_RULES, Style
 from skinnytrees.penalties import GroupL0
@@ -78,6 +77,26 @@ def test_ranks_are_interpolated_between_the_weighted_mid_ranks_of_the_values(x, 
     for ours, heights in zip(rank_columns(x, rows, weight), (ndtri(ranks), (ranks - 0.5) * 12**0.5), strict=True):
         expected = np.where(np.isnan(rows), 0, np.interp(rows, knots, heights))
         np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-6)
+
+
+@given(_columns, st.integers(0, 100), st.floats(-2e6, 2e6))
+def test_folded_rank_is_the_distance_from_the_middle_rank(x, seed, new):
+    weight = np.random.default_rng(seed).uniform(0.1, 3, len(x))
+    rows = np.append(x, [new, np.nan])
+    design = learn(x[:, None], weight, replace(ONLY_RANKS, folded=True)).encode(rows[:, None])
+    heights = (np.abs(mid_ranks(x, weight) - 0.5) - 0.25) * 48**0.5
+    expected = np.where(np.isnan(rows), 0, np.interp(rows, np.unique(x), heights))
+    np.testing.assert_allclose(design[:, -2], expected, rtol=1e-6, atol=1e-6)
+    others = [0, -1]
+    np.testing.assert_array_equal(design[:, others], learn(x[:, None], weight).encode(rows[:, None])[:, others])
+
+
+def test_folded_rank_of_many_rows_is_standardised_and_even():
+    x = np.random.default_rng(0).normal(size=5_000)
+    folded = learn(x[:, None], views=replace(ONLY_RANKS, folded=True)).encode(x[:, None])[:, -2]
+    np.testing.assert_allclose([folded.mean(), folded.std()], [0, 1], atol=0.02)
+    assert abs(np.corrcoef(folded, x)[0, 1]) < 0.1
+    assert np.corrcoef(folded, np.abs(x))[0, 1] > 0.9
 
 
 def test_ranks_of_many_rows_have_the_shape_that_their_names_say():
@@ -345,9 +364,8 @@ def test_row_is_predicted_alone_as_among_others():
 def test_narrowed_model_reads_its_features_at_their_new_places():
     X = table_of_all_kinds()
     model = random_model(X)
-    small = replace(model, encoder=model.encoder.select(np.array([1, 5])))
     keep = np.flatnonzero(np.isin(model.encoder.feature, [1, 5]))
-    small = replace(small, trees=model.trees.select(keep))
+    small = replace(model, encoder=model.encoder.select(np.array([1, 5])), trees=model.trees.select(keep))
     np.testing.assert_array_equal(small.narrowed.raw(X[:, [1, 5]]), small.raw(X))
 
 
@@ -365,6 +383,7 @@ PARAMETERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
 @pytest.mark.usefixtures("all_views")
 @pytest.mark.parametrize("way", PARAMETERS)
 def test_fitted_model_with_all_views_counts_features_and_survives_storing(way):
@@ -402,24 +421,3 @@ def test_skewed_column_is_learned_better_with_all_views():
         model = seen_through(views)(1, validation_fraction=0.2, random_state=0).fit(X[:400], y[:400])
         scores.append(model.score(X[400:], y[400:]))
     assert scores[1] > max(0.95, scores[0])
-
-
-def test_file_of_the_first_format_has_no_curves_and_is_read(monkeypatch):
-    X = table_of_all_kinds()
-    model = SkinnyTreesRegressor(penalty=None, max_epochs=2, random_state=0).fit(X[:, :4], X[:, 0])
-    assert not model.model_.encoder.curves.exists.any()
-    describe = storage._describe
-
-    def describe_as_before(value, name, arrays):
-        described = describe(value, name, arrays)
-        if isinstance(value, Encoder):
-            del described["fields"]["curves"]
-        return described
-
-    monkeypatch.setattr(storage, "_describe", describe_as_before)
-    monkeypatch.setattr(storage, "FORMAT", 1)
-    file = io.BytesIO()
-    model.save(file)
-    monkeypatch.undo()
-    file.seek(0)
-    np.testing.assert_array_equal(load(file).predict(X[:, :4]), model.predict(X[:, :4]))

@@ -3,6 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar, cast
 
@@ -15,6 +16,8 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
+from skinnytrees.estimators.explaining import Explains
+from skinnytrees.estimators.exporting import ExportMixin
 from skinnytrees.estimators.parameters import (
     CONSTRAINTS,
     chosen_activation,
@@ -24,11 +27,13 @@ from skinnytrees.estimators.parameters import (
     refuse_unused,
     warn_of_selection,
 )
+from skinnytrees.estimators.saving import to_saved
 from skinnytrees.exceptions import NothingLearnedWarning, refuse_unless
 from skinnytrees.fitting import PathSettings, Problem, Splits, fit_path, fit_penalised
 from skinnytrees.losses import Loss, TargetScale
 from skinnytrees.memory import estimate_memory, estimate_training_memory, refuse_if_too_large
 from skinnytrees.model import storage
+from skinnytrees.model.feature_path import FeaturePath
 from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.path.rules import DEFAULT_RULES, PathRules
 from skinnytrees.path.scoring import Scorer
@@ -60,13 +65,14 @@ from skinnytrees.tables.rows import (
 )
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training.loop import EpochReport
+from skinnytrees.training.memory import Memory
 from skinnytrees.training.progress import path_progress
 
 Folds = Sequence[tuple[Rows, Rows]]
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-class SkinnyTrees(SelectorMixin, BaseEstimator):
+class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
     """What classifier and regressor share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
@@ -83,8 +89,9 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
     # --- what fit does -----------------------------------------------------------------------------------------------
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, X_val: Any, y_val: Any, sample_weight_val: Any
-    ) -> None:
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, X_val: Any, y_val: Any, sample_weight_val: Any,
+        memory: Memory | None = None,
+    ) -> None:  # fmt: skip
         refuse_unused(self)
         given = self._read_rows(X, y, sample_weight, reset=True)
         row_groups = read_groups(groups, len(given.Y))
@@ -95,13 +102,13 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
         keys = column_keys(merge_rows(given), self.standardize)
         rows = merge_rows(given, np.argsort(keys, kind="stable"))
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        self.__dict__.pop("path_", None)  # of an earlier fit
         columns = self._column_groups().ordered(keys)
         if isinstance(self.penalty, str):
-            self._fit_path(self._split(given, rows, keys, held_out, rng), columns, rng)
+            self._fit_path(self._split(given, rows, keys, held_out, rng), columns, rng, memory)
         else:
             training, held_out = self._hold_out(rows, rng) if held_out is None else (rows, held_out)
-            problem = self._problem(training, columns.worth_trying(np.inf, varying_features(training.X)))
+            useful = columns.worth_trying(np.inf, varying_features(training.X))
+            problem = self._problem(training, useful, memory)
             settings = penalised_training(self, problem.loss, problem.activation)
             factors, size = penalty_factors(problem.groups, self.feature_costs), penalised_size(self)
             refuse_if_too_large(estimate_training_memory(training.X, size, settings, problem.n_outputs))
@@ -119,12 +126,12 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
         rows = self._read_rows(X_val, y_val, sample_weight_val, reset=False)
         return rows._replace(X=stored_alike(rows.X, given.X))
 
-    def _fit_path(self, splits: Splits, groups: Groups, rng: np.random.Generator) -> None:
+    def _fit_path(self, splits: Splits, groups: Groups, rng: np.random.Generator, memory: Memory | None) -> None:
         budget = groups.total_price(self.feature_budget, self.n_features_in_, self.feature_costs)
         varies = varying_features(splits.training.X)
         useful = groups.worth_trying(budget, varies)
         _warn_if_constant(useful, varies)
-        problem = self._problem(splits.training, useful)
+        problem = self._problem(splits.training, useful, memory)
         refuse_if_too_large(
             estimate_memory(
                 *splits.training.X.shape, n_outputs=problem.n_outputs, n_stored=getattr(splits.training.X, "nnz", None),
@@ -143,8 +150,13 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
                 show=show,
             )
             fitted = fit_path(problem, splits, settings, rng)
-        self.path_ = fitted.path
+        self.path_ = self._labelled(fitted.path)
         self._adopt(fitted.model, fitted.reports)
+
+    def _labelled(self, path: FeaturePath) -> FeaturePath:
+        """The path with the names of the columns and the budget, for tables and pictures."""
+        budget = self._column_groups().total_price(self.feature_budget, self.n_features_in_, self.feature_costs)
+        return replace(path, feature_names=self._names(), budget=float(budget))
 
     def _scorer(self, problem: Problem) -> Scorer | None:
         """What the user gave as ``scoring``, for raw outputs in the unit of the target."""
@@ -227,7 +239,7 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
             self.feature_groups, self.feature_costs, self.always_select, self.n_features_in_, self._names()
         )
 
-    def _problem(self, training: Rows, groups: Groups) -> Problem:
+    def _problem(self, training: Rows, groups: Groups, memory: Memory | None) -> Problem:
         loss = self._loss()
         target = self._target_scale(training, loss)
         words = set() if self._vocabulary is None else set(self._vocabulary.words)
@@ -240,6 +252,7 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
             standardize=self.standardize,
             target=target,
             n_threads=allowed_threads(self.n_jobs),
+            memory=memory,
         )
 
     def _adopt(self, model: SoftTrees, reports: list[EpochReport]) -> None:
@@ -369,27 +382,24 @@ class SkinnyTrees(SelectorMixin, BaseEstimator):
         small._adopt_model(self.model_.narrowed)
         return small
 
-    def save(self, file: storage.File) -> None:
+    def save(self, file: storage.File, path: bool = True) -> None:
         """Write the fitted estimator to a file that ``skinnytrees.load`` reads; there is no pickle inside.
 
         Parameters
         ----------
         file : str, path or binary file
             Where to; a file that is there already is replaced once the new one is whole.
+        path : bool, default=True
+            Whether to keep the path. Without it the file is smaller by the models of all other sizes, and ``at()`` and
+            ``path_`` are gone.
 
         Notes
         -----
-        Everything is kept, the path included, but for ``callbacks``, a callable given as ``scoring`` and a random generator
-        given as ``random_state``: they come back as None. An object that is not of this library, such as a loss of your own,
-        is refused.
+        Everything is kept but for ``callbacks``, a callable given as ``scoring`` and a random generator given as
+        ``random_state``: they come back as None. An object that is not of this library, such as a loss of your own, is refused.
         """
         check_is_fitted(self)
-        state = {name: value for name, value in vars(self).items() if name != "callbacks"}
-        if callable(self.scoring):
-            state["scoring"] = None
-        if not isinstance(self.random_state, Integral | None):
-            state["random_state"] = None
-        storage.write(file, type(self).__name__, state)
+        storage.write(file, to_saved(self, path))
 
     def _raw(self, X: Any) -> NDArray[np.float64]:
         """The ensemble's outputs; of X, which may also hold the selected columns alone, only these are read."""

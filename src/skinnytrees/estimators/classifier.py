@@ -1,5 +1,6 @@
 """The classifier: labels become codes, raw outputs become probabilities."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
@@ -13,7 +14,9 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from skinnytrees.activations import Activation
+from skinnytrees.estimators.all_or_nothing import become, unfitted
 from skinnytrees.estimators.base import SkinnyTrees, checked
+from skinnytrees.estimators.checkpoints import fit_memory
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, Multinomial, TargetScale
 from skinnytrees.optimizers import Optimizer, RateSchedule
@@ -200,6 +203,7 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: ArrayLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn the features and the ensemble together.
 
@@ -218,13 +222,19 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
             (and ``cv=None``).
         X_val, y_val, sample_weight_val : arrays or None
             Rows to validate on, instead of rows held out of the training table.
+        checkpoint : str, path or None
+            A file in which the fit keeps what it has finished. The same fit with the same file goes on where one that was
+            killed has stopped, and gives the same bits. It needs a number as ``random_state``. The file stays; delete it
+            once the model is saved.
 
         Returns
         -------
         self
         """
-        self._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
-        return self
+        fresh = unfitted(self)
+        with fit_memory(self, checkpoint) as memory:
+            fresh._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val, memory)
+        return become(self, fresh)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Raw scores: for two classes the log-odds of the second one, else one column a class.

@@ -2,10 +2,14 @@
 
 from skinnytrees.estimators.classifier import SkinnyTreesClassifier
 from skinnytrees.estimators.regressor import SkinnyTreesRegressor
+from skinnytrees.estimators.saving import from_saved
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.model import storage
 
-_KINDS = {kind.__name__: kind for kind in (SkinnyTreesClassifier, SkinnyTreesRegressor)}
+_KINDS: dict[str, type[SkinnyTreesClassifier] | type[SkinnyTreesRegressor]] = {
+    "classifier": SkinnyTreesClassifier,
+    "regressor": SkinnyTreesRegressor,
+}
 
 
 def load(file: storage.File) -> SkinnyTreesClassifier | SkinnyTreesRegressor:
@@ -19,7 +23,13 @@ def load(file: storage.File) -> SkinnyTreesClassifier | SkinnyTreesRegressor:
     Returns
     -------
     SkinnyTreesClassifier or SkinnyTreesRegressor
-        Fitted, with all its sizes.
+        Fitted, with all its sizes, unless it was saved without them.
+
+    Raises
+    ------
+    ModelFileError
+        A ``ValueError``: the file is damaged, or no model file, or of a newer version. Everything in a file is checked before
+        it is used, and no code is run from it.
 
     Examples
     --------
@@ -33,11 +43,7 @@ def load(file: storage.File) -> SkinnyTreesClassifier | SkinnyTreesRegressor:
     >>> load(file).n_features_selected_
     3
     """
-    kind, state = storage.read(file)
-    refuse_unless(
-        kind in _KINDS, f"{file} holds a {kind!r}, which is none of {sorted(_KINDS)}. Upgrade skinnytrees to read it."
-    )
-    estimator = _KINDS[kind]()
-    for name, value in state.items():
-        setattr(estimator, name, value)
-    return estimator
+    saved = storage.read(file)
+    with storage.refusing(file):
+        refuse_unless(saved.kind in _KINDS, f"it holds a {str(saved.kind)[:60]!r}, which is none of {sorted(_KINDS)}")
+        return from_saved(_KINDS[saved.kind](), saved)

@@ -1,5 +1,6 @@
 """The regressor: one or more numbers per row, in the unit of the target."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
@@ -10,7 +11,9 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _check_y
 
 from skinnytrees.activations import Activation
+from skinnytrees.estimators.all_or_nothing import become, unfitted
 from skinnytrees.estimators.base import SkinnyTrees, checked
+from skinnytrees.estimators.checkpoints import fit_memory
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, TargetScale, as_columns, regression_loss
 from skinnytrees.optimizers import Optimizer, RateSchedule
@@ -133,6 +136,7 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: ArrayLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn the features and the ensemble together.
 
@@ -151,13 +155,19 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
             (and ``cv=None``).
         X_val, y_val, sample_weight_val : arrays or None
             Rows to validate on, instead of rows held out of the training table.
+        checkpoint : str, path or None
+            A file in which the fit keeps what it has finished. The same fit with the same file goes on where one that was
+            killed has stopped, and gives the same bits. It needs a number as ``random_state``. The file stays; delete it
+            once the model is saved.
 
         Returns
         -------
         self
         """
-        self._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val)
-        return self
+        fresh = unfitted(self)
+        with fit_memory(self, checkpoint) as memory:
+            fresh._fit(X, y, sample_weight, groups, X_val, y_val, sample_weight_val, memory)
+        return become(self, fresh)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predicted targets.

@@ -21,15 +21,22 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 
+from skinnytrees.estimators.all_or_nothing import become, unfitted
 from skinnytrees.estimators.classifier import SkinnyTreesClassifier
 from skinnytrees.estimators.regressor import SkinnyTreesRegressor
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.estimators.selection_statistics import false_selection_bound, least_threshold, stability_index
+from skinnytrees.exceptions import UnstableSelectionWarning, refuse_unless
 from skinnytrees.tables.frames import is_frame
+from skinnytrees.training.progress import count_progress
 
 # More different whole numbers than this may be classes or amounts: only the user knows.
 _MOST_CLASSES = 20
 # As many names as can be read along an axis.
 _MOST_BARS = 30
+# Below this, Nogueira, Sechidis & Brown (2018) call the agreement of selections poor.
+_POOR_AGREEMENT = 0.4
+# Fewer resamples say little about their agreement.
+_FEWEST_TO_COMPARE = 10
 # The bound that the default number of features a resample is made for, where the user asks for none.
 _USUAL_FALSE_SELECTIONS = 1.0
 
@@ -71,7 +78,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
     n_jobs : int or None, default=None
         Fits that run at the same time, as in joblib; None is one, -1 all cores.
     verbose : int, default=0
-        1 shows progress.
+        1 shows progress: a bar where tqdm is installed, else one line per resample.
 
     Attributes
     ----------
@@ -88,6 +95,9 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
     error_bound_ : float
         Bound on the expected number of falsely selected features, see the notes; above ``n_features_selected_`` it
         says nothing.
+    stability_index_ : float
+        How much the resamples agree beyond chance, see ``selection_statistics.stability_index``. Below 0.4, ``fit``
+        warns, unless there are fewer than ten resamples.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : array of str
@@ -113,6 +123,8 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
     References
     ----------
     N. Meinshausen, P. Bühlmann: Stability selection. Journal of the Royal Statistical Society B 72 (2010), 417-473.
+    S. Nogueira, K. Sechidis, G. Brown: On the stability of feature selection algorithms. Journal of Machine Learning
+    Research 18 (2018), 1-54.
     R. D. Shah, R. J. Samworth: Variable selection with error control: another look at stability selection. Journal of
     the Royal Statistical Society B 75 (2013), 55-80.
 
@@ -189,6 +201,11 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
+        fresh = unfitted(self)
+        fresh._fit(X, y, sample_weight)
+        return become(self, fresh)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         refuse_unless(
             self.n_resamples % 2 == 0,
             f"n_resamples={self.n_resamples} is odd, but halves come in pairs. Use {self.n_resamples + 1}.",
@@ -200,11 +217,35 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         resamples = [part for _ in range(self.n_resamples // 2) for part in _pair(strata, self.sample_fraction, rng)]
         seeds = rng.integers(2**31, size=self.n_resamples).tolist()
-        selected = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
+        tasks = (
             delayed(_select)(estimator, X, y, weight, rows, seed) for rows, seed in zip(resamples, seeds, strict=True)
         )
+        selected = []
+        with count_progress(self.n_resamples, self.verbose, "resample") as show:
+            for support in Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks):
+                selected.append(support)
+                show()
         self._adopt(np.array(selected))
-        return self
+        self._warn_if_resamples_disagree()
+
+    def to_frame(self) -> Any:
+        """How often each feature was selected, as a pandas frame; the most frequent come first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``feature``, ``frequency`` and whether it is ``selected``, one row per feature.
+        """
+        check_is_fitted(self)
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_frame() needs pandas: pip install 'skinnytrees[frames]'.") from error
+        columns = {
+            "feature": _check_feature_names_in(self), "frequency": self.frequencies_, "selected": self.support_
+        }  # fmt: skip
+        frame = pd.DataFrame(columns)
+        return frame.sort_values("frequency", ascending=False, kind="stable", ignore_index=True)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how often features were selected, the most frequent ones first and at most 30, with the threshold.
@@ -222,15 +263,18 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         n_bars = min(max(1, np.count_nonzero(self.frequencies_)), _MOST_BARS)
         top = np.argsort(-self.frequencies_, kind="stable")[:n_bars]
         is_new = ax is None
-        from skinnytrees.plots.style import ACCENT, INK, PALE, new_axes
+        from skinnytrees.plots.style import new_axes, palette, shorten
 
         ax = new_axes(ax)
         if is_new:
             ax.figure.set_figheight(1.2 + 0.22 * len(top))
         places = np.arange(len(top))
-        ax.barh(places, self.frequencies_[top], color=np.where(self.support_[top], INK, PALE), height=0.7)
-        ax.axvline(self.threshold_, color=ACCENT, linewidth=1.2, label=f"threshold: {self.threshold_:.2f}")
-        ax.set_yticks(places, labels=[str(name) for name in _check_feature_names_in(self)[top]])
+        colours = palette(ax)
+        ax.barh(
+            places, self.frequencies_[top], color=np.where(self.support_[top], colours.ink, colours.pale), height=0.7
+        )
+        ax.axvline(self.threshold_, color=colours.accent, linewidth=1.2, label=f"threshold: {self.threshold_:.2f}")
+        ax.set_yticks(places, labels=[shorten(name) for name in _check_feature_names_in(self)[top]])
         ax.set_ylim(len(top) - 0.4, -0.6)
         ax.set_xlim(0, 1.02)
         ax.set_xlabel("share of resamples that select the feature")
@@ -282,71 +326,43 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
                 f"{n_features}, or None.",
             )
         if limit is not None:
-            _least_threshold(budget, n_features, limit)
+            least_threshold(budget, n_features, limit)
         return budget
 
     def _adopt(self, selected: NDArray[np.bool_]) -> None:
         n_features, limit = self.n_features_in_, self.max_false_selections
         mean_selected = float(selected.sum(axis=1).mean())
-        least = 0.0 if limit is None else _least_threshold(mean_selected, n_features, limit)
+        least = 0.0 if limit is None else least_threshold(mean_selected, n_features, limit)
         self.threshold_ = max(float(self.threshold), least)
         self.mean_selected_ = mean_selected
         self.error_bound_ = false_selection_bound(mean_selected, n_features, self.threshold_)
+        self.stability_index_ = stability_index(selected)
         self.frequencies_ = selected.mean(axis=0)
         self.support_ = self.frequencies_ >= self.threshold_ - 1e-12
         self.n_features_selected_ = int(self.support_.sum())
+
+    def _warn_if_resamples_disagree(self) -> None:
+        """Say it in words, since two fits that share few features are what a user must know about."""
+        if self.n_resamples < _FEWEST_TO_COMPARE or not self.stability_index_ < _POOR_AGREEMENT:
+            return
+        warnings.warn(
+            f"The resamples disagree: each selects {self.mean_selected_:.3g} features, but two of them share only "
+            f"{self._mean_shared():.2g} on average (stability index {self.stability_index_:.2f}; 1 is full agreement, 0 is "
+            "chance). Another sample of rows would give another selection. Report the frequencies (to_frame()) instead of one "
+            "list, or use more rows; columns that tell the same can be joined by feature_groups.",
+            UnstableSelectionWarning,
+            stacklevel=5,
+        )
+
+    def _mean_shared(self) -> float:
+        """Mean number of features that two different resamples share."""
+        count, n = self.frequencies_ * self.n_resamples, self.n_resamples
+        return float((count * (count - 1)).sum() / (n * (n - 1)))
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
         support: NDArray[np.bool_] = self.support_
         return support
-
-
-def false_selection_bound(mean_selected: float, n_features: int, threshold: float) -> float:
-    """Bound on the expected number of falsely selected features (Meinshausen & Bühlmann 2010, theorem 1).
-
-    Parameters
-    ----------
-    mean_selected : float
-        Mean number of features selected on a resample.
-    n_features : int
-        Number of features in all.
-    threshold : float in (0.5, 1]
-        Share of the resamples that must select a feature.
-
-    Returns
-    -------
-    float
-        The bound; its assumptions are in the notes of :class:`StabilitySelector`.
-
-    Examples
-    --------
-    >>> from skinnytrees.estimators.stability import false_selection_bound
-    >>> false_selection_bound(mean_selected=10, n_features=1000, threshold=0.75)
-    0.2
-    """
-    refuse_unless(
-        0.5 < threshold <= 1,
-        f"threshold={threshold} is outside the range in which the bound holds. Use a number above 0.5, up to 1.",
-    )
-    return mean_selected**2 / ((2 * threshold - 1) * n_features)
-
-
-def _least_threshold(mean_selected: float, n_features: int, max_false_selections: float) -> float:
-    """The threshold at which the bound is ``max_false_selections``; refused if no share of resamples is that large."""
-    threshold = (1 + mean_selected**2 / (max_false_selections * n_features)) / 2
-    if threshold > 1 + 1e-12:
-        fewer = math.isqrt(int(max_false_selections * n_features + 1e-9))
-        least = math.ceil(1000 * mean_selected**2 / n_features) / 1000
-        select_fewer = (
-            f"select at most {fewer} a resample (feature_budget, or a setting of the estimator), or " if fewer else ""
-        )
-        raise ValueError(
-            f"max_false_selections={max_false_selections:g} cannot be promised: with {mean_selected:g} of {n_features} "
-            f"features selected a resample, the threshold would have to be {threshold:.3g}, which is above 1. "
-            f"Instead, {select_fewer}set max_false_selections={least:g}."
-        )
-    return min(threshold, 1.0)
 
 
 def _default_estimator(y: Any, budget: int) -> Any:

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skinnytrees.exceptions import refuse_unless
+
 # A block of W is thresholded before it leaves the caches. Smaller blocks were slower: BLAS prepares D again for each.
 _BLOCK_BYTES = 2 * 1024 * 1024
 
@@ -48,6 +50,22 @@ def view_trees(flat: NDArray[Any], n_columns: int, n_splits: int, leaf_shape: tu
     """Lay an ensemble's weights over a flat array."""
     W, b, leaves = np.split(flat, [n_columns * n_splits, (n_columns + 1) * n_splits])
     return Trees(flat, W.reshape(n_columns, n_splits), b, leaves.reshape(leaf_shape))
+
+
+def check_trees(trees: Trees) -> None:
+    """Refuse weights of which kernels, which do not look at shapes, would read what is not there."""
+    W, b, leaves = trees.W, trees.b, trees.O
+    shapes = f"{W.shape}, {b.shape} and {leaves.shape}"
+    is_sound = W.ndim == 2 and leaves.ndim == 2 and b.shape == W.shape[1:] and len(leaves) > 0
+    refuse_unless(is_sound, f"Weights of the shapes {shapes} make no trees. Give W, b and O of one ensemble.")
+    n_trees = trees.n_trees
+    n_leaves, remainder = divmod(leaves.shape[1], n_trees) if n_trees > 0 else (0, 1)
+    is_sound = remainder == 0 and n_leaves > 1 and n_leaves & (n_leaves - 1) == 0
+    refuse_unless(is_sound, f"Weights of the shapes {shapes} make no perfect trees. Give W, b and O of one ensemble.")
+    dtype = trees.flat.dtype
+    same_type = dtype in (np.float32, np.float64) and W.dtype == b.dtype == leaves.dtype == dtype
+    in_place = all(part.flags.c_contiguous and part.flags.aligned for part in (W, b, leaves))
+    refuse_unless(same_type and in_place, "Weights must be one floating-point type, row by row. Use view_trees.")
 
 
 def start_trees(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skinnytrees.exceptions import refuse_unless
 from skinnytrees.model.soft_trees import SoftTrees
 
 _COLUMNS = ("n_features", "val_score", "val_score_se", "train_loss", "cost")
@@ -38,6 +39,10 @@ class FeaturePath:
         Entry of the size that was chosen.
     final : SoftTrees
         The final model at that size.
+    feature_names : array of str or None
+        Names of the columns of X, where they have any.
+    budget : float or None
+        Largest cost that was allowed.
     """
 
     n_features: NDArray[np.intp]
@@ -49,6 +54,28 @@ class FeaturePath:
     models: list[SoftTrees]
     chosen: int
     final: SoftTrees
+    feature_names: NDArray[Any] | None = None
+    budget: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit together."""
+        n_sizes = len(self.models)
+        columns = [getattr(self, name) for name in _COLUMNS]
+        refuse_unless(
+            n_sizes > 0 and len(self.supports) == n_sizes and all(column.shape == (n_sizes,) for column in columns),
+            f"A path of {n_sizes} models and {len(self.supports)} supports has columns of the lengths {[*map(len, columns)]}.",
+        )
+        numbers = all(column.dtype == np.float64 for column in columns[1:]) and columns[0].dtype == np.intp
+        in_range = isinstance(self.chosen, int) and 0 <= self.chosen < n_sizes
+        refuse_unless(numbers and in_range, f"chosen={self.chosen!r} is none of the {n_sizes} sizes of a path.")
+        for n_features, support, model in zip(self.n_features, self.supports, self.models, strict=True):
+            is_sorted = support.ndim == 1 and support.dtype == np.intp and bool(np.all(support[1:] > support[:-1]))
+            refuse_unless(
+                is_sorted and len(support) == n_features and bool(np.isin(model.features, support).all()),
+                f"A size of a path has {n_features} features, but another support or a model that reads others.",
+            )
+        outputs = {len(model.base) for model in (*self.models, self.final)}
+        refuse_unless(len(outputs) == 1, f"The models of a path have different numbers of outputs: {sorted(outputs)}.")
 
     def __len__(self) -> int:
         return len(self.n_features)
@@ -101,30 +128,63 @@ class FeaturePath:
         )
 
     def to_frame(self) -> Any:
-        """The curve as a pandas frame, one row a size.
+        """The path as a pandas frame, one row per size.
 
         Returns
         -------
         pandas.DataFrame
+            ``n_features``, ``val_score``, ``val_score_se``, ``train_loss`` and ``cost`` of each size; the names of the columns
+            that were ``entering`` and ``leaving`` since the size before (``x3`` for the column 3 of a table without names), as
+            tuples; and which size was ``chosen``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from skinnytrees import SkinnyTreesClassifier
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> model = SkinnyTreesClassifier(3, max_epochs=2, random_state=0).fit(X, y)
+        >>> frame = model.path_.to_frame()
+        >>> frame.columns.tolist()
+        ['n_features', 'val_score', 'val_score_se', 'train_loss', 'cost', 'entering', 'leaving', 'chosen']
+        >>> len(frame.entering[0])  # the path begins with all columns
+        13
         """
         try:
             import pandas as pd
         except ImportError as error:
             raise ImportError("to_frame() needs pandas: pip install 'skinnytrees[frames]'.") from error
-        return pd.DataFrame({name: getattr(self, name) for name in _COLUMNS})
+        before = [np.array([], dtype=np.intp), *self.supports[:-1]]
+        steps = list(zip(before, self.supports, strict=True))
+        return pd.DataFrame(
+            {
+                **{name: getattr(self, name) for name in _COLUMNS},
+                "entering": [self._names(np.setdiff1d(after, earlier)) for earlier, after in steps],
+                "leaving": [self._names(np.setdiff1d(earlier, after)) for earlier, after in steps],
+                "chosen": np.arange(len(self)) == self.chosen,
+            }
+        )
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw validation score against number of features, the chosen size marked.
+    def _names(self, features: NDArray[np.intp]) -> tuple[str, ...]:
+        known = self.feature_names
+        return tuple(f"x{k}" if known is None else str(known[k]) for k in features.tolist())
+
+    def plot(self, ax: Any = None, *, metric: str | None = None, x: str | None = None) -> Any:
+        """Draw the score against the number of features or their cost, with the chosen size and the budget.
 
         Parameters
         ----------
         ax : matplotlib Axes or None
             Where to draw; None makes a new figure.
+        metric : {"val_score", "train_loss"} or None, default=None
+            What to draw; None takes the validation score, or the training loss where no rows were held out. Other metrics need
+            rows: ``skinnytrees.plots.FeaturePathDisplay.from_estimator(model, X, y, metric="roc_auc")``.
+        x : {"n_features", "cost"} or None, default=None
+            The horizontal axis; None takes costs where they differ from the number of features.
 
         Returns
         -------
         matplotlib Axes
         """
-        from skinnytrees.plots.style import plot_path
+        from skinnytrees.plots.feature_path import FeaturePathDisplay
 
-        return plot_path(self, ax)
+        return FeaturePathDisplay.from_path(self, metric=metric, x=x, ax=ax).ax_

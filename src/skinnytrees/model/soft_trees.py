@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.activations import Activation, SmoothStep
+from skinnytrees.activations import ACTIVATIONS, Activation, SmoothStep
+from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels.hard_splits import Nodes, make_descent, node_by_node, predict_reached, visits_pay
 from skinnytrees.kernels.numba_bridge.notice import compilation_notice
 from skinnytrees.kernels.prediction import make_room, predict_rows
-from skinnytrees.kernels.state import Trees
+from skinnytrees.kernels.state import Trees, check_trees
 from skinnytrees.losses import TargetScale
 from skinnytrees.tables.encoding import Encoder, cached_pieces
+
+# Beyond these, one over the width of a split is no number of single precision.
+_SOFTEST = 1e-37, 1e37
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,6 +42,29 @@ class SoftTrees:
     trees: Trees
     base: NDArray[np.float64]
     activation: Activation
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit together: kernels read them without looking."""
+        check_trees(self.trees)
+        n_outputs, n_columns = len(self.trees.O), len(self.trees.W)
+        refuse_unless(
+            len(self.encoder.feature) == n_columns,
+            f"The trees read {n_columns} columns, but the encoder makes {len(self.encoder.feature)}.",
+        )
+        refuse_unless(
+            self.base.shape == (n_outputs,) and self.base.dtype == np.float64,
+            f"base has the shape {self.base.shape}, but the trees have {n_outputs} outputs.",
+        )
+        theta = self.activation.theta
+        refuse_unless(
+            isinstance(self.activation, tuple(ACTIVATIONS.values())) and _SOFTEST[0] < theta < _SOFTEST[1],
+            f"The routing function {self.activation!r} is too hard or too soft for single precision.",
+        )
+        refuse_unless(
+            _stays_finite(self),
+            "The ensemble's weights are not finite, or so large that predictions would not be. Bring the target and the columns "
+            "of X to ordinary sizes first.",
+        )
 
     @classmethod
     def from_training(cls, trees: Trees, encoder: Encoder, activation: Activation, target: TargetScale) -> "SoftTrees":
@@ -115,3 +142,14 @@ class SoftTrees:
             value = (left + right) / 2
         by_split = [effect / 2**depth for depth, effect in enumerate(reversed(effects))]
         return np.abs(self.trees.W.astype(np.float64)) @ np.concatenate([*by_split, []])
+
+
+def _stays_finite(model: SoftTrees) -> bool:
+    """Whether no row can lead to a number that is not finite."""
+    largest = max(1.0, model.encoder.farthest, np.abs(model.encoder.curves.heights).max(initial=0.0))
+    scores = largest * np.abs(model.trees.W).sum(axis=0, dtype=np.float64) + np.abs(model.trees.b)
+    outputs = np.abs(model.trees.O).sum(axis=1, dtype=np.float64)
+    # Written so that a number that is none is not within the limits.
+    limit = np.finfo(np.float32).max
+    in_range = np.all(scores < limit) and np.all(outputs < limit) and np.isfinite(model.base).all()
+    return bool(in_range) and model.encoder.is_finite

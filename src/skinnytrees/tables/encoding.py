@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import assert_all_finite
 
+from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels.encoding import encode_rows
 from skinnytrees.kernels.state import contiguous_ranges
 from skinnytrees.tables.column_views import (
     Curves,
     Distinct,
+    MoreViews,
     Views,
     common_levels,
     distinct_values,
+    is_offsets,
     learn_views,
-    normal_scores,
-    uniform_scores,
 )
 from skinnytrees.tables.groups import Groups
 from skinnytrees.tables.table_views import PickedRows, pieces, view
@@ -148,6 +149,31 @@ class Encoder:
     offsets: NDArray[np.intp]
     farthest: float
 
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit together, or numbers that no column can have."""
+        columns = (self.feature, self.mean, self.scale, self.level, self.is_indicator, self.is_level)
+        shapes, types = {one.shape for one in columns}, [one.dtype for one in columns]
+        n_columns = self.feature.size
+        refuse_unless(
+            shapes == {(n_columns,)} and types == [np.intp, *[np.float64] * 3, *[np.bool_] * 2],
+            f"The arrays of an encoder have the shapes {sorted(shapes)}. All must have one entry per design column.",
+        )
+        refuse_unless(
+            is_offsets(self.offsets, n_columns) and len(self.curves.offsets) == n_columns + 1,
+            f"The groups or curves of an encoder do not cover its {n_columns} columns.",
+        )
+        is_one_thing = (self.is_indicator + self.is_level.astype(int) + self.curves.exists < 2) & ~np.isinf(self.level)
+        is_limit = isinstance(self.farthest, int | float) and 0 < self.farthest <= _FARTHEST_AS_THEY_ARE
+        refuse_unless(
+            bool(is_limit and np.all(is_one_thing & (self.feature >= 0))),
+            "A column of an encoder is of two kinds at once, or of a feature or a level that cannot be.",
+        )
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether finite values become finite numbers in all columns."""
+        return bool(np.isfinite(self.mean).all() and np.isfinite(self.scale).all() and np.all(self.scale > 0))
+
     @classmethod
     def learn(
         cls, X: Any, weight: NDArray[Any], groups: Groups, is_categorical: NDArray[np.bool_],
@@ -170,10 +196,10 @@ class Encoder:
         more = learn_views(X, weight, numeric, Views.linear_only() if is_sparse or not standardize else views)
         levels = {k: _categories(_column(X, places[k])) for k in np.flatnonzero(is_categorical).tolist()} | more.levels
 
-        # Columns of a number: value, indicator, two ranks, levels. Columns of a category: levels.
+        # Columns of a number: value, indicator, ranks, levels. Columns of a category: levels.
         has_indicator = ~is_categorical & (np.minimum(n_missing, X.shape[0] - n_missing) >= _INDICATOR_NEEDS_ROWS)
         n_ranks, n_levels = np.zeros((2, len(features)), dtype=int)
-        n_ranks[list(more.ranks)] = 2
+        n_ranks[list(more.ranks)] = len(more.scores)
         n_levels[list(levels)] = [len(one) for one in levels.values()]
         ranks_from = np.where(is_categorical, 0, 1 + has_indicator)
         levels_from = ranks_from + n_ranks
@@ -192,7 +218,7 @@ class Encoder:
             level=level,
             is_indicator=(place == 1) & has_indicator[of],
             is_level=is_level,
-            curves=_rank_curves(more.ranks, (place >= ranks_from[of]) & ~is_level),
+            curves=_rank_curves(more, (place >= ranks_from[of]) & ~is_level),
             offsets=np.append(0, ends).astype(np.intp),
             farthest=_FARTHEST if standardize else _FARTHEST_AS_THEY_ARE,
         )
@@ -446,13 +472,11 @@ def _column(X: Any, k: int) -> NDArray[np.float64]:
     return np.asarray(column.toarray() if sparse.issparse(X) else column, dtype=np.float64).ravel()
 
 
-def _rank_curves(
-    ranks: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]], is_rank: NDArray[np.bool_]
-) -> Curves:
-    """For each feature that has ranks, in order, a curve of normal scores and one of uniform ranks."""
-    points = [ranks[k] for k in sorted(ranks)]
-    knots = [knots for knots, _ in points for _ in range(2)]
-    heights = [score(rank) for _, rank in points for score in (normal_scores, uniform_scores)]
+def _rank_curves(more: MoreViews, is_rank: NDArray[np.bool_]) -> Curves:
+    """For each feature that has ranks, in order, a curve for each function of the rank."""
+    points = [more.ranks[k] for k in sorted(more.ranks)]
+    knots = [knots for knots, _ in points for _ in more.scores]
+    heights = [score(rank) for _, rank in points for score in more.scores]
     n_points = np.zeros(len(is_rank), dtype=np.intp)
     n_points[is_rank] = [len(one) for one in knots]
     offsets = np.append(0, np.cumsum(n_points)).astype(np.intp)

@@ -4,10 +4,11 @@ Knows arrays, losses, penalties and optimisers; nothing of tables or estimators.
 """
 
 import contextlib
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from skinnytrees.tables.table_views import pieces
 from skinnytrees.threads import one_blas_thread
 from skinnytrees.training.epoch_runners.choice import runner_for
 from skinnytrees.training.epoch_runners.runner import EpochRunner, Snapshot, Task
+from skinnytrees.training.memory import Memory, Remembered, fingerprint, generator_state
 from skinnytrees.training.progress import progress_bar
 
 # Rows evaluated at once: enough for BLAS, few enough that their routing stays in the cache.
@@ -66,6 +68,7 @@ class TrainingSettings:
     callbacks: Sequence[Callback] = ()
     verbose: int = 0
     n_threads: int = 1
+    memory: Memory | None = None
 
     def functions(self, dtype: Any) -> Functions:
         """Compiled loss and activation for arrays of this type."""
@@ -124,10 +127,22 @@ def train(
     """
     reports: list[EpochReport] = []
     functions = settings.functions(trees.flat.dtype)
-    epochs = run_epochs(trees, data, offsets, settings, rng, penalty_factors)
+    past = _Past.recall(trees, data, offsets, settings, rng, [validation, penalty_factors, features_per_group])
     with computing(), progress_bar(settings.n_epochs, settings.verbose) as show, _keep_on_interrupt(trees) as keep:
-        for epoch, (loss, lambda0, runner) in enumerate(epochs):
-            snapshot = keep(runner)
+
+        def go_on(runner: EpochRunner) -> int:
+            past.restore(runner, rng)
+            if past.reports:
+                keep(runner)
+            for report in past.reports:
+                reports.append(report)
+                show(report)
+                for callback in settings.callbacks:
+                    callback(report)
+            return len(reports)
+
+        for loss, lambda0, runner in run_epochs(trees, data, offsets, settings, rng, penalty_factors, go_on):
+            epoch, snapshot = len(reports), keep(runner)
             val_loss = math.nan
             if validation is not None:
                 columns, small = snapshot()
@@ -137,6 +152,7 @@ def train(
             alive = runner.groups
             n_features = len(alive) if features_per_group is None else int(features_per_group[alive].sum())
             reports.append(EpochReport(epoch, loss, lambda0, n_features, val_loss))
+            past.keep(runner, rng, reports)
             show(reports[-1])
             answers = [callback(reports[-1]) for callback in settings.callbacks]
             if any(answers):
@@ -146,6 +162,53 @@ def train(
     return reports
 
 
+@dataclass(frozen=True)
+class _Past:
+    """The epochs of a training that an earlier process has finished, and where to keep further ones."""
+
+    memory: Memory | None = None
+    key: str = ""
+    state: Remembered | None = None
+
+    @classmethod
+    def recall(
+        cls, trees: Trees, data: Data, offsets: NDArray[np.intp], settings: TrainingSettings, rng: np.random.Generator,
+        others: list[Any],
+    ) -> "_Past":  # fmt: skip
+        """What is known about this training."""
+        memory = settings.memory
+        if memory is None:
+            return cls()
+        same_bits = replace(settings, callbacks=(), verbose=0, n_threads=1, memory=None)
+        key = fingerprint([same_bits, trees.flat, trees.O, offsets, data, *others], rng)
+        return cls(memory, key, memory.recall(key))
+
+    @property
+    def reports(self) -> list[EpochReport]:
+        """Of the epochs that are done."""
+        return [] if self.state is None else list(map(_from_json, self.state.numbers["reports"]))
+
+    def restore(self, runner: EpochRunner, rng: np.random.Generator) -> None:
+        """Bring a runner and the generator to where they were."""
+        if self.state is not None:
+            runner.from_checkpoint(self.state.arrays)
+            rng.bit_generator.state = self.state.numbers["generator"]
+
+    def keep(self, runner: EpochRunner, rng: np.random.Generator, reports: list[EpochReport]) -> None:
+        """Keep where training is now, if it is time to."""
+        if self.memory is not None and self.memory.is_due():
+            numbers = {"generator": generator_state(rng), "reports": [_as_json(report) for report in reports]}
+            self.memory.keep(self.key, numbers, runner.to_checkpoint())
+
+
+def _as_json(report: EpochReport) -> list[Any]:
+    return [None if number != number else number for number in report]
+
+
+def _from_json(numbers: list[Any]) -> EpochReport:
+    return EpochReport._make(math.nan if number is None else number for number in numbers)
+
+
 def run_epochs(
     trees: Trees,
     data: Data,
@@ -153,10 +216,12 @@ def run_epochs(
     settings: TrainingSettings,
     rng: np.random.Generator,
     penalty_factors: NDArray[np.float64] | None = None,
+    go_on: Callable[[EpochRunner], int] = lambda runner: 0,
 ) -> Iterator[tuple[float, float, EpochRunner]]:
     """Train; after every epoch give its mean loss, the penalty's strength and the epoch runner.
 
-    At a fixed support, training is in place; under a penalty, the runner's snapshot has the ensemble.
+    At a fixed support, training is in place; under a penalty, the runner's snapshot has the ensemble. ``go_on`` may bring the
+    runner to where an earlier training was, and says how many epochs that one has done.
     """
     n_rows = data.X.shape[0]
     batch_size = min(settings.batch_size, n_rows)
@@ -164,7 +229,8 @@ def run_epochs(
     functions = settings.functions(trees.flat.dtype)
     task = Task(trees, data, functions, offsets, batch_size, float(settings.l2), settings.n_threads, penalty_factors)
     runner = runner_for(settings.optimizer.steps, task)
-    for epoch, schedule in enumerate(_schedules(settings, steps_per_epoch)):
+    n_done = go_on(runner)
+    for epoch, schedule in enumerate(itertools.islice(_schedules(settings, steps_per_epoch), n_done, None), n_done):
         loss = runner.epoch(schedule, rng.permutation(n_rows)) / n_rows
         refuse_divergence(loss, runner.trees.b, epoch + 1, settings)
         yield loss, float(settings.penalty.strength((epoch + 1) * steps_per_epoch)), runner

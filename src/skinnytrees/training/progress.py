@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,25 @@ def path_progress(verbose: int) -> Iterator[Show]:
     """Give a function that shows the report of one size of the path; how many there will be is not known before."""
     with _shown(verbose, _print_size, total=None, unit="size") as show:
         yield show
+
+
+@contextlib.contextmanager
+def count_progress(total: int, verbose: int, unit: str) -> Iterator[Callable[[], None]]:
+    """Give a function to be called when one of ``total`` units of work is done."""
+    if verbose <= 0:
+        yield lambda: None
+    elif importlib.util.find_spec("tqdm") is None:
+        done = itertools.count(1)
+        yield lambda: print(f"{unit} {next(done)}/{total}", flush=True)
+    else:
+        from tqdm.auto import tqdm
+
+        with tqdm(total=total, unit=unit) as bar:
+
+            def show() -> None:
+                bar.update()
+
+            yield show
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ what it relies on, and ``benchmarks/bridge_tricks.py`` measures whether it still
 ``options``      compiler options that numba does not document
 ``disk_cache``   a cache of compiled kernels that any change of the package outdates
 ``calls``        calls that do not look up the type of every array in every bundle
+``pointers``     addresses of arrays, as functions with a C signature take them
 ``views``        views of matrices without the wrapping and clipping of slices
 ``gemm``         BLAS products with alpha and beta, into blocks of existing arrays
 ``atomics``      atomic loads, stores and additions

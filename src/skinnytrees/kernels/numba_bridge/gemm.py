@@ -74,14 +74,14 @@ def _gemm(A: Any, B: Any, C: Any, letter_a: str, letter_b: str) -> Any:
         def letter(value: str) -> Any:
             return by_address(ir.IntType(8)(ord(value)))
 
-        def count(value: Any) -> Any:
+        def integer(value: Any) -> Any:
             return by_address(builder.trunc(value, ir.IntType(32)))
 
         def matrix(kind: Any, value: Any) -> tuple[Any, Any, list[Any]]:
             array = context.make_array(kind)(context, builder, value)
             row_stride = builder.extract_value(array.strides, 0)
             per_row = builder.sdiv(row_stride, ir.Constant(row_stride.type, scalar.bitwidth // 8))
-            return builder.bitcast(array.data, address), count(per_row), cgutils.unpack_tuple(builder, array.shape)
+            return builder.bitcast(array.data, address), integer(per_row), cgutils.unpack_tuple(builder, array.shape)
 
         a, lda, shape_a = matrix(signature.args[1], A)
         b, ldb, _ = matrix(signature.args[2], B)
@@ -90,7 +90,7 @@ def _gemm(A: Any, B: Any, C: Any, letter_a: str, letter_b: str) -> Any:
         signature_ir = ir.FunctionType(ir.VoidType(), [address] * 13)
         function = cgutils.get_or_insert_function(builder.module, signature_ir, routine)
         # BLAS is column-major and reads a row-major matrix as its transpose: C' = op(B)' op(A)'.
-        builder.call(function, [letter(letter_b), letter(letter_a), count(n), count(m), count(k),
+        builder.call(function, [letter(letter_b), letter(letter_a), integer(n), integer(m), integer(k),
                                 by_address(alpha), b, ldb, a, lda, by_address(beta), c, ldc])  # fmt: skip
 
     return types.void(scalar, A, B, scalar, C), codegen

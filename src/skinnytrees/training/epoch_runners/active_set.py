@@ -1,5 +1,6 @@
 """Epochs in which groups come and go, on dense data (``kernels/active_set.py``)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from skinnytrees.kernels.numba_bridge.calls import SameTypes
 from skinnytrees.kernels.state import Schedule, Trees, make_active, make_workspace
 from skinnytrees.kernels.work_queue import make_work_queue
 from skinnytrees.tables.table_views import pieces
-from skinnytrees.training.epoch_runners.runner import Snapshot, TableInPlace, Task
+from skinnytrees.training.epoch_runners.runner import Snapshot, TableInPlace, Task, put_back
 
 
 class ActiveSetRunner:
@@ -60,6 +61,15 @@ class ActiveSetRunner:
         """Columns of the groups that have weights."""
         kept = self.columns.copy(), self.trees.select(slice(len(self.columns)))
         return lambda: kept
+
+    def to_checkpoint(self) -> dict[str, NDArray[Any]]:
+        """Weights, which groups have any, and the last step's gradient, from which the next one's length is guessed."""
+        arrays = {name: value for name, value in self.active._asdict().items() if isinstance(value, np.ndarray)}
+        return {**arrays, "weights": self.trees.flat, "gradient": self.work.D}
+
+    def from_checkpoint(self, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Become a runner of the same task that had this state."""
+        put_back(ActiveSetRunner.to_checkpoint(self), kept)
 
 
 def largest_column_norms(X: Any, batch_size: int) -> NDArray[np.float64]:

@@ -1,5 +1,6 @@
 """Epochs on sparse rows, which stay sparse."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from skinnytrees.kernels.epoch import train_csr
 from skinnytrees.kernels.state import Schedule, make_csr, no_moments
 from skinnytrees.training.epoch_runners.active_set import ActiveSetRunner
-from skinnytrees.training.epoch_runners.runner import Task
+from skinnytrees.training.epoch_runners.runner import Task, put_back
 
 
 class CsrRunner(ActiveSetRunner):
@@ -31,3 +32,15 @@ class CsrRunner(ActiveSetRunner):
             schedule, order, self.task.batch_size, self.task.l2,
         )  # fmt: skip
         return float(loss)
+
+    def to_checkpoint(self) -> dict[str, NDArray[Any]]:
+        """The same, and what Adam remembers."""
+        return {**super().to_checkpoint(), **self._moments()}
+
+    def from_checkpoint(self, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Become a runner of the same task that had this state."""
+        super().from_checkpoint(kept)
+        put_back(self._moments(), kept)
+
+    def _moments(self) -> dict[str, NDArray[Any]]:
+        return {"first": self.moments.first, "second": self.moments.second, "steps": self.moments.steps}

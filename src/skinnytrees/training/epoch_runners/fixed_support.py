@@ -1,6 +1,7 @@
 """Epochs at a fixed support, on dense data: plain gradient steps, or steps of Adam."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from skinnytrees.kernels.epoch import train_epoch
 from skinnytrees.kernels.numba_bridge.calls import SameTypes
 from skinnytrees.kernels.state import Schedule, make_workspace, no_moments, no_samples
-from skinnytrees.training.epoch_runners.runner import Snapshot, TableInPlace, Task
+from skinnytrees.training.epoch_runners.runner import Snapshot, TableInPlace, Task, put_back
 
 
 class FixedSupportRunner:
@@ -41,6 +42,15 @@ class FixedSupportRunner:
         self.sync()
         kept = np.arange(len(self.trees.W)), self.trees.copy()
         return lambda: kept
+
+    def to_checkpoint(self) -> dict[str, NDArray[Any]]:
+        """Weights, and what Adam remembers."""
+        moments = self.moments
+        return {"weights": self.trees.flat, "first": moments.first, "second": moments.second, "steps": moments.steps}
+
+    def from_checkpoint(self, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Become a runner of the same task that had this state."""
+        put_back(FixedSupportRunner.to_checkpoint(self), kept)
 
 
 class Movement(NamedTuple):

@@ -1,6 +1,6 @@
 """What training asks of an epoch runner, and what a runner is given."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -29,6 +29,12 @@ class EpochRunner(Protocol):
 
     def snapshot(self) -> "Snapshot":
         """What the ensemble is now."""
+
+    def to_checkpoint(self) -> dict[str, NDArray[Any]]:
+        """All that the next epochs depend on, besides the task."""
+
+    def from_checkpoint(self, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Become a runner of the same task that had this state."""
 
 
 # Gives, whatever has been trained since, the columns that were in use and the ensemble on them.
@@ -78,3 +84,9 @@ class TableInPlace(NamedTuple):
     def places(self, order: NDArray[np.intp]) -> NDArray[np.intp]:
         """Where in the table the rows of this order stand."""
         return order if self.rows is None else self.rows[order]
+
+
+def put_back(arrays: Mapping[str, NDArray[Any]], state: Mapping[str, NDArray[Any]]) -> None:
+    """Overwrite arrays by those of a state that have the same names."""
+    for name, array in arrays.items():
+        array[...] = state[name]

@@ -1,5 +1,6 @@
 """Epochs at a fixed support of more columns than rows, in the space of the samples (``kernels/sample_space.py``)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from skinnytrees.kernels.sample_space import add_gram
 from skinnytrees.kernels.state import Samples, Schedule
 from skinnytrees.tables.table_views import PickedRows, pieces, view
 from skinnytrees.training.epoch_runners.fixed_support import FixedSupportRunner, Movement
-from skinnytrees.training.epoch_runners.runner import Task
+from skinnytrees.training.epoch_runners.runner import Task, put_back
 
 _GRAM_BANDS = 8
 # The factor by which W has shrunk; Z, A, biases and leaves.
@@ -41,6 +42,21 @@ class SampleSpaceRunner(FixedSupportRunner):
         self.trees.W[:] = form_weights(self.trees.W, self.shrinkage, self.X, self.samples.A)
         self.samples.A[:] = 0
         self.shrinkage = 1.0
+
+    def to_checkpoint(self) -> dict[str, NDArray[Any]]:
+        """Weights that are not up to date, and what it takes to bring them there."""
+        return {
+            **super().to_checkpoint(),
+            "Z": self.samples.Z,
+            "A": self.samples.A,
+            "shrinkage": np.array(self.shrinkage),
+        }
+
+    def from_checkpoint(self, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Become a runner of the same task that had this state."""
+        super().from_checkpoint(kept)
+        put_back({"Z": self.samples.Z, "A": self.samples.A}, kept)
+        self.shrinkage = float(kept["shrinkage"])
 
     def state(self) -> State:
         """A copy of all that epochs change."""

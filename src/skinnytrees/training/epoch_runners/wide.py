@@ -1,5 +1,8 @@
 """Epochs in which groups come and go, in sample space for as long as none does."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,7 +61,7 @@ class WideRunner:
             return True
         if not is_wide(len(self.plain.task.data.Y), len(self.plain.columns)) or schedule.soft.any():
             return False
-        self.least_norm = self._norms()
+        self.least_norm = _norms(self.plain)
         steps = schedule.eta * np.linalg.norm(self.plain.work.D)
         return self._support_stays(schedule, Movement(0.0, 1.0, steps.sum(), steps.max()))
 
@@ -71,28 +74,17 @@ class WideRunner:
             before = self.inside.state()
             movement = self.inside.measured_epoch(schedule, order)
             if self._support_stays(schedule, movement):
-                self.least_norm = self._bounds(movement)
+                self.least_norm = _bounds(self.least_norm, self.plain, movement)
                 return movement.loss
             self.inside.restore(before)
             if norms_are_exact:
                 return None
             self.sync()
-            self.least_norm, norms_are_exact = self._norms(), True
-
-    def _norms(self) -> NDArray[np.float64]:
-        """Norms of all groups; zero outside."""
-        W, active, n_alive = self.plain.packed_trees().W, self.plain.active, len(self.groups)
-        norms = np.zeros(len(active.column_norm_bound))
-        squares = np.einsum("kj,kj->k", W, W).astype(np.float64)
-        norms[active.groups[:n_alive]] = np.sqrt(np.add.reduceat(squares, active.starts[:n_alive]))
-        return norms
-
-    def _bounds(self, movement: Movement) -> NDArray[np.float64]:
-        return self.least_norm * movement.shrinkage - self.plain.active.column_norm_bound * movement.total_step
+            self.least_norm, norms_are_exact = _norms(self.plain), True
 
     def _support_stays(self, schedule: Schedule, movement: Movement) -> bool:
         """Whether no group can have crossed the threshold; no, where numbers are not finite."""
-        active, bounds = self.plain.active, self._bounds(movement)
+        active, bounds = self.plain.active, _bounds(self.least_norm, self.plain, movement)
         is_alive = np.zeros(len(bounds), dtype=bool)
         is_alive[self.groups] = True
         factor = active.hard_factor
@@ -125,9 +117,42 @@ class WideRunner:
 
         return formed
 
+    def to_checkpoint(self) -> dict[str, NDArray[Any]]:
+        """That of the plain run, the bounds, and in sample space what stands for W there."""
+        inside = {} if self.inside is None else self.inside.to_checkpoint()
+        return {
+            **self.plain.to_checkpoint(),
+            "least_norm": self.least_norm,
+            **{f"inside_{name}": inside[name] for name in ("Z", "A", "shrinkage") if inside},
+        }
+
+    def from_checkpoint(self, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Become a runner of the same task that had this state."""
+        self.plain.from_checkpoint(kept)
+        self.least_norm = kept["least_norm"].copy()
+        self.inside = None
+        if "inside_Z" in kept:
+            self.inside = _enter_sample_space(self.plain)
+            arrays = [kept["inside_Z"], kept["inside_A"], self.trees.b, self.trees.O]
+            self.inside.restore((float(kept["inside_shrinkage"]), arrays))
+
 
 def _enter_sample_space(plain: ActiveSetRunner) -> SampleSpaceRunner:
     """A runner at the present support."""
     task, columns = plain.task, plain.columns
     X = task.data.X if np.array_equal(columns, np.arange(task.data.X.shape[1])) else task.data.X[:, columns]
     return SampleSpaceRunner(task._replace(trees=plain.packed_trees(), data=task.data._replace(X=X)))
+
+
+def _norms(plain: ActiveSetRunner) -> NDArray[np.float64]:
+    """Norms of all groups; zero outside."""
+    W, active, n_alive = plain.packed_trees().W, plain.active, len(plain.groups)
+    norms = np.zeros(len(active.column_norm_bound))
+    squares = np.einsum("kj,kj->k", W, W).astype(np.float64)
+    norms[active.groups[:n_alive]] = np.sqrt(np.add.reduceat(squares, active.starts[:n_alive]))
+    return norms
+
+
+def _bounds(least_norm: NDArray[np.float64], plain: ActiveSetRunner, movement: Movement) -> NDArray[np.float64]:
+    """How small the norms may have become."""
+    return least_norm * movement.shrinkage - plain.active.column_norm_bound * movement.total_step
