@@ -15,7 +15,7 @@ SECONDS := 600
 define test_in
 	$(2) -m venv $(1)
 	$(1)/bin/python -m pip install -q $(3) -e ".[test]"
-	$(1)/bin/python -m pytest -q -m "not shared"
+	$(1)/bin/python -m pytest -q -n 2 -m "not shared"
 endef
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -33,7 +33,7 @@ demo: $(DEMO_STAMP)  ## Train on a small example and show the result
 	$(PY) examples/demo.py
 
 test: setup  ## Run the tests that need no data files
-	$(PY) -m pytest -m "not shared"
+	$(PY) -m pytest -n 2 -m "not shared"
 
 test-quick: setup  ## Run the tests that take moments, in less than a minute
 	$(PY) -m pytest -q -m "not shared and not slow" tests/kernels tests/tables tests/path/test_rules.py tests/test_layers.py \
@@ -50,6 +50,8 @@ test-newest:  ## Run the tests with the newest released versions, in an environm
 
 fuzz: setup  ## Draw thousands of hostile tables and damaged files, by a seed and with a time limit (SEED=, CASES=, SECONDS=)
 	$(PY) -m tests.robustness.fuzz_files --cases $(CASES) --seed $(SEED) --time-limit $(SECONDS)
+	$(PY) -m tests.robustness.kill_fits --kills 50 --kind path
+	$(PY) -m tests.robustness.kill_fits --kills 50 --kind penalty
 	$(PY) -m tests.robustness.fuzz_tables --cases $(CASES) --seed $(SEED) --time-limit $(SECONDS)
 
 test-shared: setup  ## Run the tests on real data sets (set SKINNYTREES_DATA to their folder)
@@ -59,10 +61,11 @@ test-shared: setup  ## Run the tests on real data sets (set SKINNYTREES_DATA to 
 	  echo "SKINNYTREES_DATA=$(SKINNYTREES_DATA) is not a folder. Set it to the folder with the .npz files."; exit 1; }
 	SKINNYTREES_DATA="$(SKINNYTREES_DATA)" $(PY) -m pytest -m shared
 
-lint: setup  ## Check style (ruff) and types (mypy)
+lint: setup  ## Check style (ruff), types (mypy) and workflows
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 format: setup  ## Fix what ruff can fix, and format
 	$(PY) -m ruff check --fix .

@@ -211,9 +211,9 @@ ALTERNATIVES = [
     Alternative("pruning", "stage epochs x 2", scaled(2, "pruning.stage.n_epochs"), where_it_prunes),
     Alternative("final", "large only", rule("final.few_rows_below", 0), where_rows(below=1000)),
     Alternative("final", "both from 1,000 rows on", rule("final.few_rows_below", inf), where_rows(1000)),
-    Alternative("final", "averaged only", rule("final.averaged_only_above_columns_per_row", 0.0)),
+    Alternative("final", "averaged only", rule("final.averaged_only_above_features_per_row", 0.0)),
     Alternative(
-        "final", "both where columns > rows", rule("final.averaged_only_above_columns_per_row", inf),
+        "final", "both where columns > rows", rule("final.averaged_only_above_features_per_row", inf),
         lambda size: size.budget > size.n_rows,
     ),
     Alternative("large final", "rate and ridge by rows alone", by_rows_alone),

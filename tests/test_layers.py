@@ -7,7 +7,7 @@ import pytest
 from docs.make_import_graph import PACKAGE, ROOT, find_imports, part_of, read_layers
 
 # Methods of estimators and of the path open these when they are called: est.explain(X), path.plot(), est.report(file).
-OPENED_BY_METHODS = {"explain", "plots", "report", "evaluate"}
+OPENED_BY_METHODS = {"explain", "plots", "report"}
 LEVELS = {name: level for level, layer in enumerate(read_layers()) for name in layer}
 
 

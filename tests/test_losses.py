@@ -81,6 +81,24 @@ def test_poisson_differs_from_the_log_likelihood_only_by_what_the_prediction_doe
     np.testing.assert_allclose(np.ptp(np.subtract(likelihood, ours), axis=0), 0, atol=1e-12)
 
 
+def test_poisson_goes_on_as_its_tangent_above_the_ceiling_and_above_twice_the_count():
+    y, raw = np.array([0.0, 3.0, 30.0, 3.0]), np.array([9.0, 50.0, 4.0, 1.0])
+    at = np.log([10.0, 10.0, 60.0, 10.0])  # where the straight line begins
+    exact = Poisson()
+    tangent = exact.value(y, at) + exact.gradient(y, at) * (raw - at)
+    bounded = Poisson(ceiling=10.0)
+    np.testing.assert_allclose(bounded.value(y, raw), np.where(raw > at, tangent, exact.value(y, raw)))
+    np.testing.assert_allclose(bounded.gradient(y, raw), exact.gradient(y, np.minimum(raw, at)))
+
+
+def test_ceiling_of_counts_never_moves_the_minimiser():
+    y = np.random.default_rng(0).poisson(2.0, size=(50, 1)).astype(float)
+    bounded = Poisson().for_targets(y)
+    assert bounded.ceiling == 2 * y.max()
+    highest = np.full(50, np.log(y.max()))
+    np.testing.assert_array_equal(bounded.gradient(y, highest), Poisson().gradient(y, highest))
+
+
 def test_multinomial_is_the_log_likelihood_of_its_probabilities():
     raw = np.array([[0.3, -1.0, 2.0], [0.0, 0.0, 5.0]])
     labels = np.array([2, 0])

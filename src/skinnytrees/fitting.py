@@ -177,16 +177,17 @@ def choose_style(
 ) -> tuple[Problem, PathSettings, Prepared]:
     """The problem, seen in the style whose first ensemble is best on held-out rows, with the rules for it and its rows.
 
-    Without held-out rows, or where the first ensemble would not read all columns, the first style is taken.
+    Without held-out rows, or where nothing is pruned, the first style is taken. Where columns are screened first, the first
+    ensemble that is pruned does not read all of them, and there is one style for that.
     """
-    rules = settings.rules
+    rules, held_out = settings.rules, splits.held_out
+    prune_from = rules.for_rows(len(splits.training.Y)).prune_from
+    styles = (rules.screened_style,) if 0 < prune_from < len(problem.groups) else rules.styles
     first, *others = [
-        (replace(problem, views=style.views), settings._replace(rules=rules.in_style(style))) for style in rules.styles
+        (replace(problem, views=style.views), settings._replace(rules=rules.in_style(style))) for style in styles
     ]
     prepared = first[0].prepare(splits.training)
-    recipes = rules.for_rows(len(prepared.data.Y))
-    held_out = splits.held_out
-    if not others or held_out is None or not 0 < len(problem.groups) <= recipes.prune_from:
+    if not others or held_out is None or prune_from == 0 or len(problem.groups) == 0:
         return *first, prepared
 
     def said(problem: Problem, settings: PathSettings, prepared: Prepared) -> NDArray[np.float32]:
@@ -300,8 +301,9 @@ def _choose_final(walked: Walked, rng: np.random.Generator) -> FinalChoice:
         ]
     rules, n_rows = settings.rules.final, len(splits.training.Y)
     n_columns = len(walk.inputs.groups.columns(candidate.support))
-    blends = [blends_to_try(rules, walk.inputs.recipes, n_rows, n_columns)]
-    if not problem.views.is_linear_only and n_columns <= n_rows:
+    n_features = int(walk.inputs.groups.n_features[candidate.support].sum())
+    blends = [blends_to_try(rules, walk.inputs.recipes, n_rows, n_columns, n_features)]
+    if not problem.views.is_linear_only and n_features <= n_rows:
         blends.append(plain_blends(rules, walk.inputs.recipes, n_rows, n_columns))
     styles = _final_styles(problem)
     trials = [
@@ -312,8 +314,8 @@ def _choose_final(walked: Walked, rng: np.random.Generator) -> FinalChoice:
 
 
 def _final_styles(problem: Problem) -> tuple[Problem, Problem]:
-    """How the final ensemble may see the columns: as the walk did, or as plain values."""
-    return problem, replace(problem, views=Views.linear_only())
+    """How the final ensemble may see the columns: as the walk did, but unfolded, or as plain values."""
+    return replace(problem, views=replace(problem.views, folded=False)), replace(problem, views=Views.linear_only())
 
 
 def _as_fold(problem: Problem, kept: Rows, held: Rows, support: NDArray[np.intp]) -> Fold:
@@ -354,7 +356,8 @@ def _as_path(problem: Problem, prepared: Prepared, judge: Judge, candidate: Cand
 
 
 def _as_model(problem: Problem, encoder: Encoder, trees: Trees, factor: float = 1.0) -> SoftTrees:
-    small = trees.copy()
+    encoder, columns = encoder.in_table_order()
+    small = trees.select(columns)
     small.O[:] *= (factor * problem.target.raw_scale).astype(small.O.dtype)[:, None]
     if problem.standardize and np.abs(small.W).max(initial=0.0) < np.finfo(np.float16).max:
         # Columns of one scale leave nothing to gain from more than eleven significant bits, and files are half as large.

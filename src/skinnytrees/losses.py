@@ -54,6 +54,9 @@ class Loss(Protocol):
     def check_target(self, y: NDArray[Any]) -> None:
         """Refuse targets that the loss is not made for."""
 
+    def for_targets(self, y: NDArray[Any]) -> "Loss":
+        """The loss to train with on targets like these, which have been brought to size one."""
+
     def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
         """Loss of each row under a perfect prediction."""
 
@@ -86,6 +89,10 @@ class CompiledLoss:
 
     def check_target(self, y: NDArray[Any]) -> None:
         """Any finite number will do."""
+
+    def for_targets(self, y: NDArray[Any]) -> "Loss":
+        """The loss itself."""
+        return self
 
     def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
         """Zero."""
@@ -252,14 +259,33 @@ class Quantile(CompiledLoss):
 class Poisson(CompiledLoss):
     """Poisson deviance for counts and rates; predictions are ``exp(raw)``, so they are positive.
 
+    Parameters
+    ----------
+    ceiling : float, default=inf
+        Where ``exp(raw)`` exceeds this, and twice the count, the loss goes on as a straight line. Estimators train with twice
+        the largest count, which no mean of counts exceeds: the minimiser stays where it is, and a step that went too far
+        is not answered by one that is exponentially larger.
+
     Examples
     --------
     >>> from skinnytrees.losses import Poisson
     >>> Poisson().gradient([3.0], [0.0]).tolist()
     [-2.0]
+    >>> Poisson(ceiling=10.0).gradient([3.0], [50.0]).tolist()
+    [7.0]
     """
 
+    ceiling: float = math.inf
     name: ClassVar[str] = "poisson"
+
+    def __post_init__(self) -> None:
+        """Refuse a ceiling that is not positive."""
+        refuse_unless(self.ceiling > 0, f"ceiling={self.ceiling!r} must be a positive number, such as 100.0.")
+
+    @property
+    def parameter(self) -> float:  # type: ignore[override]
+        """Number that the compiled function takes."""
+        return self.ceiling
 
     @staticmethod
     def fill(F_, Y_, G_, row_loss_, n, n_outputs, width, parameter):  # type: ignore[no-untyped-def] # noqa: D102
@@ -269,8 +295,16 @@ class Poisson(CompiledLoss):
             row_loss[i] = 0
             for c in range(n_outputs):
                 mean = math.exp(F[i, c])
+                ceiling = max(parameter, 2 * Y[i, c])
+                loss = mean
+                if mean > ceiling:
+                    mean, loss = ceiling, ceiling * (1 + F[i, c] - math.log(ceiling))
                 G[i, c] = mean - Y[i, c]
-                row_loss[i] += mean - Y[i, c] * F[i, c]
+                row_loss[i] += loss - Y[i, c] * F[i, c]
+
+    def for_targets(self, y: NDArray[Any]) -> Any:
+        """With a ceiling of twice the largest count."""
+        return Poisson(ceiling=min(self.ceiling, 2 * float(y.max())))
 
     def target_scale(self, mean: NDArray[Any], deviation: NDArray[Any]) -> TargetScale:
         """To mean one: a factor of the target is a shift of its logarithm."""
@@ -375,6 +409,10 @@ class UserLoss:
 
     def check_target(self, y: NDArray[Any]) -> None:
         """Leave that to the user's loss."""
+
+    def for_targets(self, y: NDArray[Any]) -> "Loss":
+        """The loss itself."""
+        return self
 
     def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
         """Taken to be zero."""

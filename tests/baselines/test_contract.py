@@ -10,6 +10,15 @@ from scipy import sparse
 from skinnytrees.baselines import SYSTEMS, ForestImportanceClassifier, L1PathClassifier, available_systems
 from tests.baselines.helpers import BOTH, CLASSIFIERS, fitted, new, output, small_table
 
+# What a system needs to tell three classes apart, where the quick settings stop too early.
+_SOFT_TREES = {"max_epochs": 60, "batch_size": 16}
+ENOUGH = {
+    "dense_soft_trees": _SOFT_TREES,
+    "group_lasso_tree": _SOFT_TREES,
+    "skinny_tree": _SOFT_TREES,
+    "lassonet": {"max_epochs": (300, 20), "lambdas": (50.0, 100.0, 200.0, 400.0)},
+}
+
 
 @pytest.fixture(scope="module")
 def frame():
@@ -72,8 +81,7 @@ def test_weights_are_honoured_or_refused(name, kind):
 def test_several_classes_are_predicted_or_refused(name):
     X, _ = small_table("classifier")
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 2], [-0.4, 0.4])]
-    soft = name in ("dense_soft_trees", "group_lasso_tree", "skinny_tree")
-    model = new(name, budget=3, **({"max_epochs": 60, "batch_size": 16} if soft else {}))
+    model = new(name, budget=3, **ENOUGH.get(name, {}))
     if SYSTEMS[name].binary_only:
         with pytest.raises(ValueError, match="Only binary classification is supported"):
             model.fit(X, y)
@@ -125,10 +133,10 @@ def test_sparse_tables_are_refused_where_a_system_cannot_take_them():
 @pytest.mark.parametrize("name", [name for name in SYSTEMS if SYSTEMS[name].needs])
 def test_absent_package_gives_an_error_that_names_the_extra(name, monkeypatch):
     model = new(name, budget=2)
-    package = SYSTEMS[name].needs[0]
+    package, extra = SYSTEMS[name].needs[0], SYSTEMS[name].extra
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
-        ImportError, match=rf"needs {package}, which is not installed: pip install 'skinnytrees\[baselines\]'"
+        ImportError, match=rf"needs {package}, which is not installed: pip install 'skinnytrees\[{extra}\]'"
     ):
         model.fit(*small_table("classifier"))
 

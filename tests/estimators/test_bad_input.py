@@ -63,11 +63,6 @@ def test_missing_values_in_an_array_or_a_frame_are_welcome(way):
     assert np.isfinite(classify(WORDS.assign(ash=np.nan), way=way).predict_proba(WORDS)).all()
 
 
-def test_missing_values_in_a_sparse_matrix_are_refused():
-    with pytest.raises(ValueError, match=r"Input X contains NaN"):
-        classify(sparse.csr_array(with_entry(X, np.nan)))
-
-
 @pytest.mark.parametrize(
     "table",
     [np.array([["red", 1.0]] * len(Y), dtype=object), np.array([["red", "blue"]] * len(Y))],

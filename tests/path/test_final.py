@@ -21,8 +21,9 @@ from skinnytrees.path.trainer import Trainer, average
 from .helpers import make_judge, make_trainer, random_problem, with_rules
 
 
-def default_blends(n_rows, n_columns, **users_choices):
-    return blends_to_try(DEFAULT_RULES.final, DEFAULT_RULES.for_rows(n_rows, **users_choices), n_rows, n_columns)
+def default_blends(n_rows, n_columns, n_features=None, **users_choices):
+    recipes, n_features = DEFAULT_RULES.for_rows(n_rows, **users_choices), n_features or n_columns
+    return blends_to_try(DEFAULT_RULES.final, recipes, n_rows, n_columns, n_features)
 
 
 def test_users_choices_reach_the_final_ensemble():
@@ -42,7 +43,7 @@ def test_users_choices_reach_the_final_ensemble():
 
 def test_large_ensembles_are_more_regularised_where_there_are_more_columns():
     rules = replace_rule(DEFAULT_RULES, "final.blends", ("mean", "light", "strong"))
-    few, many = (blends_to_try(rules.final, rules.for_rows(5000), 5000, n_columns) for n_columns in (8, 160))
+    few, many = (blends_to_try(rules.final, rules.for_rows(5000), 5000, n_columns, n_columns) for n_columns in (8, 160))
     for blends in (few, many):
         both, (light,), (strong,) = blends
         assert both == (light, strong)
@@ -50,7 +51,8 @@ def test_large_ensembles_are_more_regularised_where_there_are_more_columns():
         assert light.l2 < strong.l2
     assert many[1][0].learning_rate < few[1][0].learning_rate
     assert many[2][0].l2 > few[2][0].l2
-    assert default_blends(50, 60) == ((DEFAULT_RULES.for_rows(50).averaged,),), "more columns than rows"
+    assert default_blends(50, 60) == ((DEFAULT_RULES.for_rows(50).averaged,),), "more features than rows"
+    assert len(default_blends(50, 60, n_features=20)) > 1, "several views of one feature are no more features"
 
 
 @pytest.mark.parametrize("refit", [True, False])
@@ -71,10 +73,32 @@ def test_final_ensemble_is_strongly_regularised_where_a_lightly_regularised_one_
     assert chosen.score(X[1300:], y[1300:]) > light.score(X[1300:], y[1300:]) + 0.05
 
 
+def test_fit_on_fewer_rows_than_design_columns_stays_near_the_targets():
+    """18 features of three design columns each on 48 rows: plain steps used to end at outputs of 1e9."""
+    rng = np.random.default_rng(1)
+    X = np.exp(rng.normal(size=(248, 18)))
+    y = np.log(X[:, :5]).sum(axis=1) + 0.3 * rng.normal(size=248)
+    model = SkinnyTreesRegressor(18, size_rule="full", random_state=0).fit(X[:48], y[:48])
+    assert model.score(X[48:], y[48:]) > 0.4
+
+
+@pytest.mark.parametrize("rate", [5.0, 1e3])
+def test_training_that_ends_far_from_the_targets_is_repeated_with_smaller_steps(rate):
+    """Outputs that grow without overflow are a divergence, too."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 60)).astype(np.float32)
+    data = Data(X, X[:, :1].copy(), np.ones(40, dtype=np.float32))
+    recipe = replace(DEFAULT_RULES.for_rows(40).averaged, n_copies=1, learning_rate=rate)
+    trainer = make_trainer()
+    trees, loss = trainer.start(data, recipe, rng)
+    assert loss < 0.6, "half of the variance is the loss of a constant"
+    assert trainer.row_losses(trees, data).mean() < 1
+
+
 @pytest.mark.parametrize(
     ("name", "value", "kinds"),
     [
-        ("final.averaged_only_above_columns_per_row", 0.0, ["averaged"]),
+        ("final.averaged_only_above_features_per_row", 0.0, ["averaged"]),
         ("final.few_rows_below", 0, ["light and strong", "light", "strong"]),
         ("final.blends", ("strong",), ["small", "light"]),
         ("final.blends_on_few_rows", ("light", "mean"), ["light", "light and small"]),
@@ -88,7 +112,7 @@ def test_rules_say_which_final_ensembles_are_tried(name, value, kinds):
     light, strong = large_recipes(rules.final, recipes, 30)
     known = {"averaged": recipes.averaged, "light": light, "strong": strong, "small": recipes.small}
     expected = tuple(tuple(known[part] for part in kind.split(" and ")) for kind in kinds)
-    assert blends_to_try(rules.final, recipes, 500, 30) == expected
+    assert blends_to_try(rules.final, recipes, 500, 30, 30) == expected
 
 
 def test_without_rows_that_judge_the_preferred_final_ensemble_is_made():

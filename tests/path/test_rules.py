@@ -117,12 +117,13 @@ def test_pruning_starts_at_a_hundred_groups_or_at_one_per_thirty_rows(n_rows, pr
 
 
 def test_users_batch_size_is_that_of_every_training_and_the_rest_of_the_final_ensembles_only():
-    recipes = DEFAULT_RULES.for_rows(500, batch_size=50, n_trees=3)
+    recipes = DEFAULT_RULES.for_rows(500, batch_size=50, depth=3, n_trees=12)
     phases = [one for field in fields(recipes) if isinstance(one := getattr(recipes, field.name), Recipe)]
     assert {recipe.batch_size for recipe in phases} == {50}
-    assert recipes.small.n_trees == 3
-    assert recipes.averaged.n_trees == recipes.with_users_choices(recipes.large).n_trees == 3
-    assert recipes.screen.n_trees == DEFAULT_RULES.screening.start.n_trees
+    assert recipes.small.depth == recipes.averaged.depth == recipes.with_users_choices(recipes.large).depth == 3
+    assert recipes.screen.depth == DEFAULT_RULES.screening.start.depth
+    for blend in recipes.with_users_trees([(recipes.small,), (recipes.small, recipes.large)]):
+        assert sum(recipe.n_trees * recipe.n_copies for recipe in blend) == 12
 
 
 def test_rate_falls_and_ridge_grows_with_the_columns_unless_the_rules_say_otherwise():
@@ -148,10 +149,11 @@ def test_fewer_epochs_where_few_groups_have_gone():
 def test_rules_in_a_style_start_every_large_ensemble_in_that_style(style):
     rules = DEFAULT_RULES.in_style(style)
     assert rules.styles == (style,)
+    assert rules.screened_style == style
     for n_rows in (100, 5000):
         recipes = rules.for_rows(n_rows)
         assert {recipe.start for recipe in (recipes.prune, recipes.small, recipes.large)} == {style.start}
-    others = [name for name in rule_names(rules) if ".start" not in name and name != "styles"]
+    others = [name for name in rule_names(rules) if ".start" not in name and "style" not in name.partition(".")[0]]
     assert all(value_of(rules, name) == value_of(DEFAULT_RULES, name) for name in others)
 
 

@@ -26,6 +26,24 @@ def test_screening_finds_the_columns_that_carry_the_signal():
     assert {7, 500, 901} <= set(model.get_support(indices=True))
 
 
+def heights_of_curves(model):
+    curves = model.model_.encoder.curves
+    return np.split(curves.heights, curves.offsets[1:-1])
+
+
+@pytest.mark.parametrize("seed", [2, 6])
+def test_screening_keeps_columns_that_matter_only_symmetrically(seed):
+    """Inside or outside of a sphere. Without folded ranks no true column has a linear effect, and these two draws lose one."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(500, 150))
+    y = ((X[:, [7, 50, 120]] ** 2).sum(axis=1) > 2.366).astype(int)
+    model = SkinnyTreesClassifier(6, random_state=0, max_epochs=5).fit(X, y)
+    assert {7, 50, 120} <= set(model.get_support(indices=True))
+    assert all(np.all(np.diff(height) >= 0) for height in heights_of_curves(model)), (
+        "no folded rank in the final ensemble"
+    )
+
+
 def test_screening_gives_one_point_per_size_and_keeps_what_is_always_selected():
     rng = np.random.default_rng(0)
     data = random_data(SquaredError(), 60, 20, 1, rng, np.float32)

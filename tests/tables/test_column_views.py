@@ -79,6 +79,26 @@ def test_ranks_are_interpolated_between_the_weighted_mid_ranks_of_the_values(x, 
         np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-6)
 
 
+@given(_columns, st.integers(0, 100), st.floats(-2e6, 2e6))
+def test_folded_rank_is_the_distance_from_the_middle_rank(x, seed, new):
+    weight = np.random.default_rng(seed).uniform(0.1, 3, len(x))
+    rows = np.append(x, [new, np.nan])
+    design = learn(x[:, None], weight, replace(ONLY_RANKS, folded=True)).encode(rows[:, None])
+    heights = (np.abs(mid_ranks(x, weight) - 0.5) - 0.25) * 48**0.5
+    expected = np.where(np.isnan(rows), 0, np.interp(rows, np.unique(x), heights))
+    np.testing.assert_allclose(design[:, -2], expected, rtol=1e-6, atol=1e-6)
+    others = [0, -1]
+    np.testing.assert_array_equal(design[:, others], learn(x[:, None], weight).encode(rows[:, None])[:, others])
+
+
+def test_folded_rank_of_many_rows_is_standardised_and_even():
+    x = np.random.default_rng(0).normal(size=5_000)
+    folded = learn(x[:, None], views=replace(ONLY_RANKS, folded=True)).encode(x[:, None])[:, -2]
+    np.testing.assert_allclose([folded.mean(), folded.std()], [0, 1], atol=0.02)
+    assert abs(np.corrcoef(folded, x)[0, 1]) < 0.1
+    assert np.corrcoef(folded, np.abs(x))[0, 1] > 0.9
+
+
 def test_ranks_of_many_rows_have_the_shape_that_their_names_say():
     x = np.exp(3 * np.random.default_rng(0).normal(size=5_000))
     normal, uniform = rank_columns(x)
@@ -363,6 +383,7 @@ PARAMETERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
 @pytest.mark.usefixtures("all_views")
 @pytest.mark.parametrize("way", PARAMETERS)
 def test_fitted_model_with_all_views_counts_features_and_survives_storing(way):

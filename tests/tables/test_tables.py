@@ -15,6 +15,9 @@ from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.path.rules import DEFAULT_RULES, VALUES_AND_PLANES, replace_rule
 from skinnytrees.penalties import GroupL0
 
+# Whether a penalty removes anything is not what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
+
 QUICK = {"max_epochs": 3, "random_state": 0}
 PENALISED = {"penalty": GroupL0(0.5, rate=0.1), "n_estimators": 8, "max_epochs": 25, "batch_size": 8, "random_state": 0}
 WAYS = {"path": QUICK, "group_l0": PENALISED}
@@ -547,6 +550,12 @@ def sparse_table(n_rows=80, n_columns=300, density=0.1):
     return X, np.arange(n_rows) % 2
 
 
+@pytest.fixture
+def stays_sparse(monkeypatch):
+    """Sparse tables are read as such, however small they are."""
+    monkeypatch.setattr("skinnytrees.tables.frames._DENSE_UP_TO", 0)
+
+
 SPARSE_WAYS = pytest.mark.parametrize(
     "way",
     [{"feature_budget": 3}, {"feature_budget": 3, "refit": False}, PENALISED],
@@ -554,6 +563,7 @@ SPARSE_WAYS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.usefixtures("stays_sparse")
 @SPARSE_WAYS
 def test_every_sparse_format_gives_the_same_result(way):
     X, y = sparse_table()
@@ -568,6 +578,7 @@ def test_every_sparse_format_gives_the_same_result(way):
     assert models[0].score(formats[0], y) >= 0.95
 
 
+@pytest.mark.usefixtures("stays_sparse")
 @SPARSE_WAYS
 def test_sparse_and_dense_rows_are_predicted_alike(way):
     """Whichever of the two the model was fitted on."""
@@ -579,6 +590,7 @@ def test_sparse_and_dense_rows_are_predicted_alike(way):
         np.testing.assert_allclose(model.predict_proba(sparse.csc_array(X)), reference, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.usefixtures("stays_sparse")
 @SPARSE_WAYS
 def test_validation_rows_may_be_sparse(way):
     X, y = (sparse.csr_array(part) if part.ndim == 2 else part for part in sparse_table())
@@ -586,6 +598,7 @@ def test_validation_rows_may_be_sparse(way):
     assert model.score(X, y) > 0.8
 
 
+@pytest.mark.usefixtures("stays_sparse")
 @pytest.mark.parametrize("cv", [None, 3])
 def test_wide_sparse_table_is_never_made_dense(monkeypatch, cv):
     """Neither whole nor by columns: what becomes dense is small next to it."""
@@ -641,6 +654,7 @@ def stored_backwards(X):
     return table
 
 
+@pytest.mark.usefixtures("stays_sparse")
 @pytest.mark.parametrize("store", [stored_zeros, stored_twice, stored_backwards])
 def test_way_in_which_a_sparse_matrix_is_stored_does_not_matter(store):
     X, y = sparse_table()
@@ -652,6 +666,7 @@ def test_way_in_which_a_sparse_matrix_is_stored_does_not_matter(store):
     np.testing.assert_array_equal(model.predict_proba(X), reference.predict_proba(X))
 
 
+@pytest.mark.usefixtures("stays_sparse")
 def test_categories_in_a_sparse_matrix_are_categories():
     frame, y = coded_table()
     X = frame.to_numpy()
@@ -660,6 +675,7 @@ def test_categories_in_a_sparse_matrix_are_categories():
     assert model.score(X, y) == 1
 
 
+@pytest.mark.usefixtures("stays_sparse")
 def test_sparse_columns_are_scaled_to_values_of_size_one():
     X, y = sparse_table()
     model = SkinnyTreesClassifier(refit=False, validation_fraction=None, size_rule="full", **QUICK).fit(
@@ -671,6 +687,7 @@ def test_sparse_columns_are_scaled_to_values_of_size_one():
     np.testing.assert_array_equal(encoder.mean, 0)
 
 
+@pytest.mark.usefixtures("stays_sparse")
 def test_order_and_weight_of_sparse_rows():
     X, y = sparse_table(n_columns=40)
     shuffled = np.random.default_rng(0).permutation(len(y))

@@ -1,6 +1,7 @@
 """What classifier and regressor share: validate, encode, train, set attributes. The work is done elsewhere."""
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -12,7 +13,8 @@ from sklearn.base import BaseEstimator, _fit_context, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_consistent_length, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.validation import check_is_fitted
 
 from skinnytrees.estimators.explaining import Explains
 from skinnytrees.estimators.exporting import ExportMixin
@@ -26,26 +28,41 @@ from skinnytrees.estimators.parameters import (
     warn_of_selection,
 )
 from skinnytrees.estimators.saving import to_saved
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import NothingLearnedWarning, refuse_unless
 from skinnytrees.fitting import PathSettings, Problem, Splits, fit_path, fit_penalised
 from skinnytrees.losses import Loss, TargetScale
+from skinnytrees.memory import estimate_memory, estimate_training_memory, refuse_if_too_large
 from skinnytrees.model import storage
 from skinnytrees.model.feature_path import FeaturePath
 from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.path.rules import DEFAULT_RULES, PathRules
 from skinnytrees.path.scoring import Scorer
+from skinnytrees.tables.column_order import column_keys
 from skinnytrees.tables.encoding import varying_features
 from skinnytrees.tables.frames import (
     Vocabulary,
+    as_container,
     find_panel,
     is_float_array,
+    is_frame,
     open_table,
     read_columns,
     read_groups,
     read_table,
+    take_columns,
 )
 from skinnytrees.tables.groups import Groups, find_columns, penalty_factors
-from skinnytrees.tables.rows import Rows, check_folds, check_groups, fold_rows, merge_rows, split_rows
+from skinnytrees.tables.rows import (
+    Rows,
+    check_folds,
+    check_groups,
+    combine_weights,
+    fold_rows,
+    merge_rows,
+    read_weights,
+    split_rows,
+    stored_alike,
+)
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training.loop import EpochReport
 from skinnytrees.training.memory import Memory
@@ -80,31 +97,47 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         row_groups = read_groups(groups, len(given.Y))
         if self.cv is not None or (self.validation_fraction is not None and X_val is None):
             given = given._replace(group=row_groups)
-        rows = merge_rows(given)
+        held_out = self._read_validation(given, X_val, y_val, sample_weight_val)
+        # A fit depends neither on the order of the rows nor on that of the columns.
+        keys = column_keys(merge_rows(given), self.standardize)
+        rows = merge_rows(given, np.argsort(keys, kind="stable"))
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        held_out = None
+        columns = self._column_groups().ordered(keys)
+        if isinstance(self.penalty, str):
+            self._fit_path(self._split(given, rows, keys, held_out, rng), columns, rng, memory)
+        else:
+            training, held_out = self._hold_out(rows, rng) if held_out is None else (rows, held_out)
+            useful = columns.worth_trying(np.inf, varying_features(training.X))
+            problem = self._problem(training, useful, memory)
+            settings = penalised_training(self, problem.loss, problem.activation)
+            factors, size = penalty_factors(problem.groups, self.feature_costs), penalised_size(self)
+            refuse_if_too_large(estimate_training_memory(training.X, size, settings, problem.n_outputs))
+            self._adopt(*fit_penalised(problem, training, held_out, settings, *size, factors, rng))
+            warn_of_selection(self, problem.groups)
+
+    def _read_validation(self, given: Rows, X_val: Any, y_val: Any, sample_weight_val: Any) -> Rows | None:
+        """The user's validation rows, stored as the training rows are."""
         if X_val is None and y_val is None:
             refuse_unless(
                 sample_weight_val is None, "sample_weight_val was given without X_val. Give X_val and y_val, too."
             )
-        else:
-            refuse_unless(X_val is not None and y_val is not None, "Give X_val and y_val both, or neither.")
-            held_out = self._read_rows(X_val, y_val, sample_weight_val, reset=False)
-        if isinstance(self.penalty, str):
-            self._fit_path(self._split(given, rows, held_out, rng), rng, memory)
-        else:
-            training, held_out = self._hold_out(rows, rng) if held_out is None else (rows, held_out)
-            problem = self._problem(training, self._column_groups(), memory)
-            settings = penalised_training(self, problem.loss, problem.activation)
-            factors = penalty_factors(problem.groups, self.feature_costs)
-            self._adopt(*fit_penalised(problem, training, held_out, settings, *penalised_size(self), factors, rng))
-            warn_of_selection(self, problem.groups)
+            return None
+        refuse_unless(X_val is not None and y_val is not None, "Give X_val and y_val both, or neither.")
+        rows = self._read_rows(X_val, y_val, sample_weight_val, reset=False)
+        return rows._replace(X=stored_alike(rows.X, given.X))
 
-    def _fit_path(self, splits: Splits, rng: np.random.Generator, memory: Memory | None) -> None:
-        groups = self._column_groups()
+    def _fit_path(self, splits: Splits, groups: Groups, rng: np.random.Generator, memory: Memory | None) -> None:
         budget = groups.total_price(self.feature_budget, self.n_features_in_, self.feature_costs)
-        useful = groups.worth_trying(budget, varying_features(splits.training.X))
+        varies = varying_features(splits.training.X)
+        useful = groups.worth_trying(budget, varies)
+        _warn_if_constant(useful, varies)
         problem = self._problem(splits.training, useful, memory)
+        refuse_if_too_large(
+            estimate_memory(
+                *splits.training.X.shape, n_outputs=problem.n_outputs, n_stored=getattr(splits.training.X, "nnz", None),
+                n_threads=problem.n_threads, rules=self._rules, **final_recipe(self),
+            )
+        )  # fmt: skip
         with path_progress(self.verbose) as show:
             settings = PathSettings(
                 budget=budget,
@@ -136,9 +169,8 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         X = self._read_table(X, reset)
         Y = self._read_target(y, reset)
         check_consistent_length(X, Y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        refuse_unless(bool(weight.sum() > 0), "sample_weight is zero for every row. Give some rows a positive weight.")
-        return Rows(X, Y, weight * self._class_weights(Y, weight))
+        weight = read_weights(sample_weight, X)
+        return Rows(X, Y, combine_weights(weight, self._class_weights(Y, weight)))
 
     def _read_table(self, X: Any, reset: bool) -> Any:
         """All columns as numbers; a frame's words are learned with ``reset``."""
@@ -156,7 +188,9 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
     def _names(self) -> NDArray[Any] | None:
         return getattr(self, "feature_names_in_", None)
 
-    def _split(self, given: Rows, rows: Rows, held_out: Rows | None, rng: np.random.Generator) -> Splits:
+    def _split(
+        self, given: Rows, rows: Rows, keys: NDArray[np.uint64], held_out: Rows | None, rng: np.random.Generator
+    ) -> Splits:
         """Which rows train and which judge: those the user names, else folds where rows are few, else a held-out fraction."""
         rules = self._rules.evidence
         if held_out is not None:
@@ -166,7 +200,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
             )
             return Splits(rows, held_out, (), rows.join(held_out) if self.refit else rows)
         if self.cv is not None:
-            return Splits(rows, None, self._folds(given, rows, rng), rows)
+            return Splits(rows, None, self._folds(given, rows, keys, rng), rows)
         if self.validation_fraction == "auto" and len(rows.Y) < rules.folds_below_rows:
             return Splits(rows, None, self._own_folds(rows, rules.n_folds, rng), rows)
         return Splits(*self._hold_out(rows, rng), (), rows)
@@ -179,7 +213,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         kept, held_out = split_rows(len(rows.Y), fraction, rng, self._strata(rows.Y), rows.group)
         return rows.take(kept), rows.take(held_out) if len(held_out) else None
 
-    def _folds(self, given: Rows, rows: Rows, rng: np.random.Generator) -> Folds:
+    def _folds(self, given: Rows, rows: Rows, keys: NDArray[np.uint64], rng: np.random.Generator) -> Folds:
         """The user's folds."""
         if isinstance(self.cv, Integral):
             check_groups(rows.group, int(self.cv))
@@ -191,8 +225,9 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         # Folds that are given as row numbers speak of the rows as they were given.
         splitter = check_cv(self.cv, given.Y[:, 0], classifier=is_classifier(self))
         targets_and_groups = (given.Y[:, 0],) if given.group is None else (given.Y[:, 0], given.group)
-        pairs = check_folds(splitter.split(np.zeros((len(given.Y), 1)), *targets_and_groups), given.group)
-        return [(merge_rows(given.take(kept)), merge_rows(given.take(held))) for kept, held in pairs]
+        folds = splitter.split(np.zeros((len(given.Y), 1)), *targets_and_groups)
+        pairs, order = check_folds(folds, given.weight, given.group), np.argsort(keys, kind="stable")
+        return [(merge_rows(given.take(kept), order), merge_rows(given.take(held), order)) for kept, held in pairs]
 
     def _own_folds(self, rows: Rows, n_folds: int, rng: np.random.Generator) -> Folds:
         """Folds that spread every class as evenly as they can; none where there is nothing to hold out."""
@@ -206,15 +241,16 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
 
     def _problem(self, training: Rows, groups: Groups, memory: Memory | None) -> Problem:
         loss = self._loss()
+        target = self._target_scale(training, loss)
         words = set() if self._vocabulary is None else set(self._vocabulary.words)
         return Problem(
-            loss=loss,
+            loss=loss.for_targets((training.Y - target.shift) / target.scale),
             activation=chosen_activation(self),
             n_outputs=self._n_outputs(training),
             groups=groups,
             is_categorical=np.isin(np.arange(self.n_features_in_), sorted(words | self._categorical_columns())),
             standardize=self.standardize,
-            target=self._target_scale(training, loss),
+            target=target,
             n_threads=allowed_threads(self.n_jobs),
             memory=memory,
         )
@@ -291,6 +327,25 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         )
         smaller._adopt_model(self.path_.final if entry == self.path_.chosen else self.path_.models[entry])
         return smaller
+
+    def transform(self, X: Any) -> Any:
+        """The selected columns: of a frame a frame of the same kind with the same types, unless ``set_output`` says otherwise.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        table of shape (n_samples, n_features_selected_)
+        """
+        check_is_fitted(self)
+        if not is_frame(X) or not self.support_.any():
+            return super().transform(X)
+        X = open_table(self, X, self._vocabulary, reset=False)
+        container = _get_output_config("transform", self)["dense"]
+        return as_container(take_columns(X, np.flatnonzero(self.support_)), container)
 
     def compact(self) -> Self:
         """The fitted estimator for tables that have only the selected columns.
@@ -369,14 +424,17 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         return self.support_
 
 
+def _warn_if_constant(groups: Groups, varies: NDArray[np.bool_]) -> None:
+    """Say it where no column that may be used has more than one value."""
+    if not varies[groups.features].any():
+        warnings.warn(
+            "No column that fits the budget has more than one value, so that the model is a constant. Check X, or allow more "
+            "columns (feature_budget).",
+            NothingLearnedWarning,
+            stacklevel=5,
+        )
+
+
 def checked(fit: Fit) -> Fit:
     """scikit-learn's check of the parameters before ``fit``, without losing what type checkers know of it."""
     return cast(Fit, _fit_context(prefer_skip_nested_validation=True)(fit))
-
-
-def refuse_missing_target(estimator: Any, y: Any) -> None:
-    """Say what is missing where scikit-learn's own check would speak of arrays."""
-    refuse_unless(
-        y is not None,
-        f"{type(estimator).__name__} requires y to be passed, but the target y is None. Pass the targets as y.",
-    )

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,14 +15,17 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skinnytrees.activations import Activation
 from skinnytrees.estimators.all_or_nothing import become, unfitted
-from skinnytrees.estimators.base import SkinnyTrees, checked, refuse_missing_target
+from skinnytrees.estimators.base import SkinnyTrees, checked
 from skinnytrees.estimators.checkpoints import fit_memory
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, Multinomial, TargetScale
 from skinnytrees.optimizers import Optimizer, RateSchedule
 from skinnytrees.penalties import Penalty
 from skinnytrees.tables.rows import Rows
+from skinnytrees.tables.targets import open_target
 from skinnytrees.training.loop import Callback
+
+_LARGEST_CLASS_WEIGHT = 1e50
 
 
 class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
@@ -280,8 +284,7 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         return Multinomial()
 
     def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
-        refuse_missing_target(self, y)
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(open_target(self, y), warn=True)
         if not reset:
             unknown = np.setdiff1d(y, self.classes_)
             refuse_unless(
@@ -303,6 +306,8 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         if self.class_weight == "balanced":
             total = np.bincount(codes, weight, len(self.classes_))
             return (weight.sum() / (len(total) * np.maximum(total, np.finfo(float).tiny)))[codes]
+        if self.class_weight is not None:
+            _check_class_weights(self.class_weight)
         return compute_sample_weight(self.class_weight, self.classes_[codes])
 
     def _strata(self, Y: NDArray[np.float64]) -> NDArray[Any] | None:
@@ -313,3 +318,15 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
 
     def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
         return TargetScale.none(len(self.classes_))
+
+
+def _check_class_weights(class_weight: Mapping[Any, Any]) -> None:
+    wrong = {
+        label: weight
+        for label, weight in class_weight.items()
+        if not isinstance(weight, Real) or not 0 <= float(weight) <= _LARGEST_CLASS_WEIGHT
+    }
+    refuse_unless(
+        not wrong,
+        f"class_weight has values that are no weights: {wrong}. Use numbers from 0 to {_LARGEST_CLASS_WEIGHT:.0e}, such as 1.0.",
+    )

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_y
 
 from skinnytrees.activations import Activation
 from skinnytrees.estimators.all_or_nothing import become, unfitted
-from skinnytrees.estimators.base import SkinnyTrees, checked, refuse_missing_target
+from skinnytrees.estimators.base import SkinnyTrees, checked
 from skinnytrees.estimators.checkpoints import fit_memory
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, TargetScale, as_columns, regression_loss
@@ -20,6 +20,7 @@ from skinnytrees.optimizers import Optimizer, RateSchedule
 from skinnytrees.penalties import Penalty
 from skinnytrees.tables.encoding import Scaling
 from skinnytrees.tables.rows import Rows
+from skinnytrees.tables.targets import check_target_size, open_target, warn_of_survival_pairs
 from skinnytrees.training.loop import Callback
 
 
@@ -187,11 +188,11 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         return regression_loss(self.loss)
 
     def _read_target(self, y: Any, reset: bool) -> NDArray[np.float64]:
-        refuse_missing_target(self, y)
-        y = _check_y(y, multi_output=True, y_numeric=True, estimator=self)
-        Y = as_columns(y.astype(np.float64))
+        y = _read_numbers(self, open_target(self, y))
+        Y = as_columns(y)
         if reset:
             self._is_multi_output, self._n_targets = y.ndim == 2, Y.shape[1]
+            warn_of_survival_pairs(Y)
         refuse_unless(
             Y.shape[1] == self._n_targets,
             f"y_val has {Y.shape[1]} targets a row, but y has {self._n_targets}. Give both the same targets.",
@@ -203,7 +204,21 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         return rows.Y.shape[1]
 
     def _target_scale(self, rows: Rows, loss: Loss) -> TargetScale:
-        if not self.standardize:
-            return TargetScale.none(rows.Y.shape[1])
         moments = Scaling.learn(rows.Y, rows.weight)
-        return loss.target_scale(moments.mean, moments.scale)
+        scale = (
+            loss.target_scale(moments.mean, moments.scale) if self.standardize else TargetScale.none(rows.Y.shape[1])
+        )
+        factor = scale.raw_scale / scale.scale  # from the target's unit to that of raw outputs
+        check_target_size(rows.Y * factor, moments.scale * factor)
+        return scale
+
+
+def _read_numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=estimator)).astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, ValueError) and "could not convert" not in str(error):
+            raise
+        raise ValueError(
+            f"y holds something that is no number ({error}). Pass one number per row, or use SkinnyTreesClassifier for classes."
+        ) from error

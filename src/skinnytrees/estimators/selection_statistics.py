@@ -1,11 +1,22 @@
 """Numbers about repeated selections: how much they agree, and how many selected features are false."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from skinnytrees.exceptions import refuse_unless
+
+
+@dataclass(frozen=True)
+class Stability:
+    """The stability index of some selections, with its confidence interval."""
+
+    index: float
+    low: float
+    high: float
 
 
 def stability_index(selected: NDArray[np.bool_]) -> float:
@@ -36,6 +47,45 @@ def stability_index(selected: NDArray[np.bool_]) -> float:
     if n < 2 or by_chance == 0:
         return math.nan
     return 1 - float(np.mean(frequency * (1 - frequency))) * n / (n - 1) / by_chance
+
+
+def stability_interval(selected: NDArray[np.bool_], level: float = 0.95) -> Stability:
+    """The stability index with its confidence interval (Nogueira, Sechidis & Brown 2018, section 5).
+
+    Parameters
+    ----------
+    selected : array of bool of shape (n_selections, n_features)
+        What each of several fits selected.
+    level : float, default=0.95
+        Level of the interval, which is asymptotic in the number of selections.
+
+    Returns
+    -------
+    Stability
+        ``index``, ``low`` and ``high``; NaN where the index is not defined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.estimators.selection_statistics import stability_interval
+    >>> stability_interval(np.array([[True, True, False], [True, True, False]]))
+    Stability(index=1.0, low=1.0, high=1.0)
+    """
+    index = stability_index(selected)
+    if math.isnan(index):
+        return Stability(math.nan, math.nan, math.nan)
+    Z = np.asarray(selected, dtype=np.float64)
+    n, n_features = Z.shape
+    sizes, frequency = Z.sum(axis=1), Z.mean(axis=0)
+    mean_size = float(sizes.mean())
+    by_chance = mean_size / n_features * (1 - mean_size / n_features)
+    # What each selection contributes to the estimate; its spread over selections gives the variance.
+    products = sizes * mean_size / n_features**2
+    correction = 2 * products - (sizes + mean_size) / n_features + 1
+    influence = (Z @ frequency / n_features - products + index / 2 * correction) / by_chance
+    error = math.sqrt(4 / n**2 * float(((influence - influence.mean()) ** 2).sum()))
+    margin = float(ndtri((1 + level) / 2)) * error
+    return Stability(index, index - margin, min(1.0, index + margin))
 
 
 def false_selection_bound(mean_selected: float, n_features: int, threshold: float) -> float:

@@ -33,7 +33,10 @@ def height_at(x, knots, heights, first, end):  # type: ignore[no-untyped-def]
     gap = knots[low + 1] - knots[low]
     # The gap of two knots may exceed the largest number.
     fraction = (x - knots[low]) / gap if gap < _INFINITY else 0.5
-    return min(heights[low + 1], heights[low] + fraction * (heights[low + 1] - heights[low]))
+    low_height, high_height = heights[low], heights[low + 1]
+    height = low_height + fraction * (high_height - low_height)
+    # Rounding must not lead past the next knot.
+    return min(height, high_height) if low_height <= high_height else max(height, high_height)
 
 
 @kernel

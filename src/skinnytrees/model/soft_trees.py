@@ -73,7 +73,8 @@ class SoftTrees:
         columns = np.repeat(used, np.diff(encoder.offsets))
         small = trees.select(np.flatnonzero(columns))
         small.O[:] *= target.raw_scale.astype(small.O.dtype)[:, None]
-        return cls(encoder.select(np.flatnonzero(used)), small, target.raw_shift, activation)
+        ordered, columns = encoder.select(np.flatnonzero(used)).in_table_order()
+        return cls(ordered, small.select(columns), target.raw_shift, activation)
 
     def __repr__(self) -> str:
         n_outputs, n_leaves = self.trees.O.shape

@@ -89,7 +89,8 @@ class Judge:
         compared = self.compare_losses(evidence)
         perfect, constant = self.trainer.reference_losses(evidence.Y, evidence.weight)
         span = max(constant - perfect, np.finfo(float).tiny)
-        return 1 - (compared.mean - perfect) / span, compared.error() / span
+        with np.errstate(over="ignore"):  # where the targets are constant, or an ensemble's loss is next to infinite
+            return 1 - (compared.mean - perfect) / span, compared.error() / span
 
 
 @dataclass(frozen=True)

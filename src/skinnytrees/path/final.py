@@ -90,9 +90,14 @@ def _try_blends(trial: Trial, trainer: Trainer, rng: np.random.Generator) -> tup
     return ensembles, Evidence.join([said(*pair) for pair in zip(trial.folds, ensembles, strict=True)])
 
 
-def blends_to_try(rules: FinalRules, recipes: PathRecipes, n_rows: int, n_columns: int) -> tuple[Blend, ...]:
-    """Large ensembles where rows allow it, means of small ones where they do not; the preferred first."""
-    if n_columns > n_rows * rules.averaged_only_above_columns_per_row:
+def blends_to_try(
+    rules: FinalRules, recipes: PathRecipes, n_rows: int, n_columns: int, n_features: int
+) -> tuple[Blend, ...]:
+    """Large ensembles where rows allow it, means of small ones where they do not; the preferred first.
+
+    A feature may have several design columns, which are close to each other and so leave no more freedom than one.
+    """
+    if n_features > n_rows * rules.averaged_only_above_features_per_row:
         return recipes.with_users_trees([(recipes.averaged,)])
     few = n_rows < rules.few_rows_below
     light, strong = large_recipes(rules, recipes, n_columns)

@@ -204,12 +204,12 @@ class EliminationRules:
 class FinalRules:
     """The ensembles that are made at the chosen size; rows that did not train them choose among them."""
 
-    # The mean of small ensembles with plain steps, where there are more columns per row than this.
+    # The mean of small ensembles with plain steps, where there are more features per row than this.
     averaged: Recipe = Recipe(
         n_trees=20, depth=2, learning_rate=0.6, l2=1.0, n_epochs=40, optimizer=FixedSupportSGD(), schedule=_FALLING,
         n_copies=4,
     )  # fmt: skip
-    averaged_only_above_columns_per_row: float = 1.0
+    averaged_only_above_features_per_row: float = 1.0
     # Below this many rows, the mean of many small ensembles that were trained for a short time stands beside a large one. On the
     # same columns it ranks as well as a forest, and its log-loss is a third lower.
     few_rows_below: float = 1000
@@ -265,6 +265,9 @@ class Style:
 
 # Ranks beside values, and splits that begin with one column each: right for most tables.
 RANKS_AND_AXES = Style(Views(), AxisAligned())
+# The distance of a rank from the middle in place of its normal score. Screening by norm does not see a column that matters only
+# symmetrically, such as one of the three of a sphere; this makes its effect linear. Other tables lose by it.
+FOLDED_RANKS_AND_AXES = Style(Views(folded=True), AxisAligned())
 # Values only, and splits that begin with all columns: right where small differences between columns of one scale matter.
 VALUES_AND_PLANES = Style(Views.linear_only(), Glorot())
 
@@ -335,6 +338,8 @@ class PathRules:
     # The first is taken, unless held-out rows say that another's first ensemble is better by so many standard errors.
     styles: tuple[Style, ...] = (RANKS_AND_AXES, VALUES_AND_PLANES)
     style_noise: float = 1.0
+    # The style where columns are screened before they are pruned.
+    screened_style: Style = FOLDED_RANKS_AND_AXES
 
     def in_style(self, style: Style) -> "PathRules":
         """The rules for this style alone."""
@@ -342,6 +347,7 @@ class PathRules:
         return replace(
             self,
             styles=(style,),
+            screened_style=style,
             pruning=replace(self.pruning, start=replace(self.pruning.start, start=start)),
             final=replace(
                 final,

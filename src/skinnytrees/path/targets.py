@@ -80,6 +80,7 @@ def keep_worthiest(worth: NDArray[np.float64], groups: Groups, target: Target) -
     """
     price = groups.price
     power = target.power_at(price.sum())
+    worth = np.nan_to_num(worth)  # of an ensemble whose weights have left the numbers
     order = np.lexsort((price, -worth_for_price(worth - worth.min(), price, power), ~groups.always_selected))
     least = max(target.n_groups, int(groups.always_selected.sum()), 1)
     if not target.exceeded_by(price.sum()):

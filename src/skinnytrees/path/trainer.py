@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ from skinnytrees.training.memory import Memory, fingerprint, generator_state
 
 # The loss of an ensemble that overflows; its square is still a number.
 _HOPELESS = 1e100
+# Training has diverged where it ends with more than so many times the loss of outputs that are zero, with or without overflow.
+_DIVERGED = 3.0
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,12 @@ class Trainer:
         return loss
 
     def _train(self, trees: Trees, data: Data, recipe: Recipe, rng: np.random.Generator) -> float:
-        """A rate that makes the loss overflow is cut until it does not: the path has to arrive on any data."""
+        """A rate that makes training diverge is cut until it does not; the smallest rate only has to give numbers."""
         start = trees.flat.copy()
+        limit = self._highest_loss(data)
         rate = recipe.learning_rate
         while True:
+            is_smallest = rate < 1e-6 * recipe.learning_rate
             settings = TrainingSettings(
                 self.loss, self.activation, recipe.n_epochs, recipe.batch_size, rate, recipe.l2,
                 optimizer=recipe.optimizer, schedule=recipe.schedule,
@@ -67,13 +72,26 @@ class Trainer:
             try:
                 *_, (loss, _, runner) = run_epochs(trees, data, np.array([0, trees.W.shape[0]]), settings, rng)
                 runner.sync()
-                refuse_divergence(loss, trees.flat, recipe.n_epochs, settings)
+                has_arrived = loss <= limit or is_smallest
+                refuse_divergence(loss if has_arrived else math.inf, trees.flat, recipe.n_epochs, settings)
                 return loss
-            except DivergenceError:
-                if rate < 1e-6 * recipe.learning_rate:
-                    raise
+            except DivergenceError as error:
+                if is_smallest:
+                    raise DivergenceError(
+                        f"The path cannot be trained on this data: with each learning rate from {recipe.learning_rate:g} down to "
+                        f"{rate:.0e}, the loss is not a finite number. The numbers in X or y, or those that the loss gives, are "
+                        "too large. Divide them by their typical size, or leave standardize=True."
+                    ) from error
                 trees.flat[:] = start
                 rate /= 4
+
+    def _highest_loss(self, data: Data) -> float:
+        """The mean loss above which training has diverged; infinite where outputs of zero are perfect or the scale is unknown."""
+        zeros = np.zeros((len(data.Y), self.n_outputs), dtype=np.float32)
+        above_perfect = self.losses_of(zeros, data.Y) - self.loss.least_loss(data.Y)
+        span = float(np.average(above_perfect, weights=data.weight.astype(float)))
+        perfect = float(np.average(self.loss.least_loss(data.Y), weights=data.weight.astype(float)))
+        return perfect + _DIVERGED * span if span > 0 else math.inf
 
     def start(self, data: Data, recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
         """A new ensemble, trained; copies are averaged into one."""

@@ -1,11 +1,11 @@
 """Several views of one numeric feature: which of them it gets, and the curves that turn its values into ranks.
 
 Trees do not care about monotone transformations of a column, linear splits do. A feature may therefore have several design
-columns in its one group: its scaled value, the normal score of its rank, its uniform rank, and one 0/1 column per value where
-it has few of them. ``skinnytrees.tables.encoding`` puts these columns together.
+columns in its one group: its scaled value, the normal score of its rank or the rank's distance from the middle, its uniform rank,
+and one 0/1 column per value where it has few of them. ``skinnytrees.tables.encoding`` puts these columns together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -37,6 +37,8 @@ class Views:
     ranks : bool
         Whether there are two columns of ranks: the normal score and the uniform rank. A single transformation in place of
         the scaled value helps some tables and harms others, so that the trees are given all three.
+    folded : bool
+        Whether the distance of the rank from the middle takes the place of the normal score: it makes symmetric effects linear.
     ranks_from : int
         Features with fewer distinct values than this get no ranks. The ranks of two values are their scaled values again,
         and those of three differ from them in one number.
@@ -60,6 +62,7 @@ class Views:
     """
 
     ranks: bool = True
+    folded: bool = False
     ranks_from: int = 4
     n_knots: int = 128
     max_levels: int = 12
@@ -86,7 +89,7 @@ class Curves:
     """Piecewise-linear functions, at most one per design column.
 
     The curve of column j goes through the points ``(knots, heights)`` from ``offsets[j]`` to ``offsets[j + 1]`` and is constant
-    beyond them. Within a curve, knots increase and heights do not decrease. A column for which the range is empty has none.
+    beyond them. Within a curve, knots increase. A column for which the range is empty has none.
 
     Examples
     --------
@@ -114,9 +117,9 @@ class Curves:
         within = np.ones(max(0, len(knots) - 1), dtype=bool)
         ends = offsets[(offsets > 0) & (offsets < len(knots))]
         within[ends - 1] = False
-        rises = np.all(np.diff(knots)[within] > 0) and np.all(np.diff(heights)[within] >= 0)
+        rises = np.all(np.diff(knots)[within] > 0)
         refuse_unless(
-            bool(is_number and rises), "The knots of a curve must be finite and increase, and heights not fall."
+            bool(is_number and rises), "The knots of a curve must be finite and increase, and heights be finite."
         )
 
     @classmethod
@@ -154,10 +157,19 @@ class Distinct(NamedTuple):
 
 
 class MoreViews(NamedTuple):
-    """What features get besides their scaled values, by their positions in the table."""
+    """What features get besides their scaled values, by their positions in the table: levels, and knots with their ranks.
+
+    ``scores`` are functions of the rank, and each of them makes one column of every feature that has ranks.
+    """
 
     levels: dict[int, NDArray[np.float64]]
     ranks: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]]
+    scores: tuple[Callable[[NDArray[np.float64]], NDArray[np.float64]], ...]
+
+    @classmethod
+    def none(cls) -> "MoreViews":
+        """Nothing more."""
+        return cls({}, {}, ())
 
 
 def is_offsets(offsets: NDArray[Any], n_items: int) -> bool:
@@ -181,15 +193,17 @@ def learn_views(X: Any, weight: NDArray[Any], numeric: NDArray[np.intp], views: 
     n_rows, n_columns = X.shape[0], len(numeric)
     is_wide = n_columns > n_rows * views.max_features_per_row or n_rows * n_columns > views.max_cells
     if views.is_linear_only or is_wide:
-        return MoreViews({}, {})
+        return MoreViews.none()
     for k, distinct in zip(numeric.tolist(), distinct_values(X, weight, numeric), strict=True):
         n_values = len(distinct.value)
         if _LEVELS_FROM <= n_values <= views.max_levels:
             levels[k] = common_levels(distinct.value, distinct.n_rows)
         if views.ranks and n_values >= views.ranks_from:
             ranks[k] = _thin_out(distinct, views.n_knots)
-    n_columns += sum(map(len, levels.values())) + 2 * len(ranks)
-    return MoreViews(levels, ranks) if n_rows * n_columns <= views.max_cells else MoreViews({}, {})
+    n_columns += sum(map(len, levels.values()))
+    scores = (folded_scores if views.folded else normal_scores, uniform_scores)
+    fits = n_rows * (n_columns + len(scores) * len(ranks)) <= views.max_cells
+    return MoreViews(levels, ranks, scores) if fits else MoreViews.none()
 
 
 def normal_scores(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -216,6 +230,19 @@ def uniform_scores(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
     [-1.73, 0.0, 1.73]
     """
     return (ranks - 0.5) * np.sqrt(12)
+
+
+def folded_scores(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Distances of ranks from the middle, shifted and scaled to mean zero and deviation one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.tables.column_views import folded_scores
+    >>> folded_scores(np.array([0.0, 0.25, 0.5, 1.0])).round(2).tolist()
+    [1.73, 0.0, -1.73, 1.73]
+    """
+    return (np.abs(ranks - 0.5) - 0.25) * np.sqrt(48)
 
 
 def distinct_values(X: Any, weight: NDArray[Any], columns: NDArray[np.intp]) -> Iterator[Distinct]:

@@ -20,13 +20,12 @@ from skinnytrees.kernels.state import contiguous_ranges
 from skinnytrees.tables.column_views import (
     Curves,
     Distinct,
+    MoreViews,
     Views,
     common_levels,
     distinct_values,
     is_offsets,
     learn_views,
-    normal_scores,
-    uniform_scores,
 )
 from skinnytrees.tables.groups import Groups
 from skinnytrees.tables.table_views import PickedRows, pieces, view
@@ -47,6 +46,8 @@ _INDICATOR_NEEDS_ROWS = 5
 _INFLATED = 5.0
 # Cells are wild only while they are few. More of them are a tail, which may carry the signal; the deviation is right for it.
 _FEW_CELLS = 0.01
+# Squares of smaller numbers than this lose digits in double precision.
+_SMALL_SQUARES = 1e-140
 # Interquartile range of normal values with deviation one.
 _NORMAL_RANGE = 1.349
 
@@ -98,8 +99,8 @@ class Scaling:
             return cls.learn(values, weight)
         moments = _moments(values, weight)
         # Where no value is cut, none is wild. Too large numbers give a deviation that is infinite or not a number.
-        is_cut = moments.farthest > _FARTHEST * moments.spread
-        doubtful = np.flatnonzero(is_cut | ~np.isfinite(moments.mean + moments.spread))
+        is_cut = moments.farthest / _FARTHEST > moments.spread
+        doubtful = np.flatnonzero(is_cut | ~np.isfinite(moments).all(axis=0))
         for k, distinct in zip(doubtful.tolist(), distinct_values(values, weight, doubtful), strict=True):
             moments.mean[k], moments.spread[k] = _robust_moments(distinct, moments.mean[k], moments.spread[k])
         return cls._of(moments, values.dtype)
@@ -183,19 +184,22 @@ class Encoder:
         Sparse tables and columns that are left as they are (``standardize=False``) get their values only, whatever ``views`` say.
         """
         features = groups.features
-        if not np.array_equal(features, np.arange(X.shape[1])):
-            X = X[:, features]
         is_categorical, is_sparse = is_categorical[features], sparse.issparse(X)
+        if len(features) < X.shape[1] or not (is_sparse or np.array_equal(features, np.arange(X.shape[1]))):
+            X, places = X[:, features], np.arange(len(features))
+        else:
+            places = features  # a sparse table is not copied only to reorder its columns
         scaling = Scaling.learn_robust(X, weight) if standardize else Scaling.none(X.shape[1])
-        n_missing = np.zeros(X.shape[1], dtype=int) if is_sparse else _count_missing(X)
+        scaling = Scaling(scaling.mean[places], scaling.scale[places])
+        n_missing = _count_missing(X)[places]
         numeric = np.flatnonzero(~is_categorical)
         more = learn_views(X, weight, numeric, Views.linear_only() if is_sparse or not standardize else views)
-        levels = {k: _categories(_column(X, k)) for k in np.flatnonzero(is_categorical).tolist()} | more.levels
+        levels = {k: _categories(_column(X, places[k])) for k in np.flatnonzero(is_categorical).tolist()} | more.levels
 
-        # Columns of a number: value, indicator, two ranks, levels. Columns of a category: levels.
+        # Columns of a number: value, indicator, ranks, levels. Columns of a category: levels.
         has_indicator = ~is_categorical & (np.minimum(n_missing, X.shape[0] - n_missing) >= _INDICATOR_NEEDS_ROWS)
         n_ranks, n_levels = np.zeros((2, len(features)), dtype=int)
-        n_ranks[list(more.ranks)] = 2
+        n_ranks[list(more.ranks)] = len(more.scores)
         n_levels[list(levels)] = [len(one) for one in levels.values()]
         ranks_from = np.where(is_categorical, 0, 1 + has_indicator)
         levels_from = ranks_from + n_ranks
@@ -214,14 +218,23 @@ class Encoder:
             level=level,
             is_indicator=(place == 1) & has_indicator[of],
             is_level=is_level,
-            curves=_rank_curves(more.ranks, (place >= ranks_from[of]) & ~is_level),
+            curves=_rank_curves(more, (place >= ranks_from[of]) & ~is_level),
             offsets=np.append(0, ends).astype(np.intp),
             farthest=_FARTHEST if standardize else _FARTHEST_AS_THEY_ARE,
         )
 
     def select(self, groups: NDArray[np.intp]) -> "Encoder":
         """The encoder of some of the groups."""
-        columns, offsets = contiguous_ranges(self.offsets, groups)
+        return self._reordered(*contiguous_ranges(self.offsets, groups))
+
+    def in_table_order(self) -> tuple["Encoder", NDArray[np.intp]]:
+        """The same with groups, and features within a group, in the order of the table; and where its columns were before."""
+        sizes = np.diff(self.offsets)
+        first = np.minimum.reduceat(self.feature, self.offsets[:-1]) if len(self.feature) else np.zeros(0)
+        columns = np.lexsort((self.feature, np.repeat(first, sizes)))
+        return self._reordered(columns, np.append(0, np.cumsum(sizes[np.argsort(first, kind="stable")]))), columns
+
+    def _reordered(self, columns: NDArray[np.intp], offsets: NDArray[np.intp]) -> "Encoder":
         return Encoder(
             feature=self.feature[columns],
             mean=self.mean[columns],
@@ -230,7 +243,7 @@ class Encoder:
             is_indicator=self.is_indicator[columns],
             is_level=self.is_level[columns],
             curves=self.curves.select(columns),
-            offsets=offsets,
+            offsets=offsets.astype(np.intp),
             farthest=self.farthest,
         )
 
@@ -239,11 +252,8 @@ class Encoder:
 
         Only the features of the encoder are read. An infinite value among them is refused, as scikit-learn refuses it.
         """
-        if sparse.issparse(X) and not (self._is_made_up.any() or self.mean.any()):
-            picked = X[:, self.feature].tocsr().astype(np.float32)
-            scaled = picked @ sparse.diags_array((1 / self.scale).astype(np.float32), format="csr")
-            np.clip(scaled.data, -self.farthest, self.farthest, out=scaled.data)
-            return scaled
+        if sparse.issparse(X) and not (self.is_level.any() or self.curves.exists.any() or self.mean.any()):
+            return self._encode_sparse(X[:, self.feature].tocsr())
         design = np.empty((X.shape[0], len(self.feature)), dtype=np.float32)
         is_sparse, curves = sparse.issparse(X), self.curves
         picked = X if is_sparse else view(X)[:, self.feature]
@@ -257,6 +267,23 @@ class Encoder:
             if n_infinite > 0:
                 assert_all_finite(values, allow_nan=True, input_name="X")
         return design
+
+    def _encode_sparse(self, picked: Any) -> Any:
+        """Scaled values and indicators of missing ones, as a CSR matrix of the same entries; missing values are zero."""
+        design = np.empty(len(picked.data), dtype=np.float32)
+        n_missing = 0
+        for some in pieces(len(design), 1):
+            values, column = picked.data[some].astype(np.float64), picked.indices[some]
+            missing = np.isnan(values)
+            n_missing += int(np.count_nonzero(missing))
+            values /= self.scale[column]
+            np.clip(values, -self.farthest, self.farthest, out=values)
+            values[missing] = 0.0
+            design[some] = np.where(self.is_indicator[column], missing, values)
+        encoded = sparse.csr_array((design, picked.indices, picked.indptr), shape=picked.shape)
+        if n_missing or self.is_indicator.any():
+            encoded.eliminate_zeros()
+        return encoded
 
     @property
     def _is_made_up(self) -> NDArray[np.bool_]:
@@ -304,6 +331,9 @@ def cached_pieces(n_rows: int, n_columns: int) -> Iterator[slice]:
 def varying_features(X: Any) -> NDArray[np.bool_]:
     """Which features have more than one value (missing counts as a value)."""
     if sparse.issparse(X):
+        if np.isnan(X.data).any():
+            X = X.copy()
+            X.data[np.isnan(X.data)] = np.inf  # a value that no other cell has
         top, low = X.max(axis=0), X.min(axis=0)
         return np.asarray(top.toarray() != low.toarray()).ravel()
     first = X[:1]
@@ -323,8 +353,28 @@ class _Moments(NamedTuple):
 
 
 def _moments(values: Any, weight: NDArray[Any]) -> _Moments:
+    """Of each column; where squares leave the numbers of double precision, of values divided by a power of two."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        moments = _plain_moments(values, weight, np.zeros(values.shape[1], dtype=int))
+    mean, spread, _ = moments
+    too_small = (spread < _SMALL_SQUARES) & (np.abs(mean) < _SMALL_SQUARES)
+    extreme = np.flatnonzero(too_small | ~np.isfinite(moments).all(axis=0))
+    if len(extreme):
+        part = view(values)[:, extreme]
+        exponent = _largest_exponent(part)
+        again = _plain_moments(part, weight, exponent)
+        with np.errstate(
+            over="ignore"
+        ):  # of values of both signs near the largest number, the distance may be infinite
+            for of_all, of_part in zip(moments, again, strict=True):
+                of_all[extreme] = np.ldexp(of_part, exponent)
+    return moments
+
+
+def _plain_moments(values: Any, weight: NDArray[Any], exponent: NDArray[np.intp]) -> _Moments:
+    """Of the columns divided by two to the power of ``exponent``."""
     total, squares, count, farthest = np.zeros((4, values.shape[1]))
-    for rows, w in _pieces(values, weight):
+    for rows, w in _pieces(values, weight, exponent):
         missing = np.isnan(rows)
         rows[missing] = 0.0
         total += w @ rows
@@ -332,7 +382,7 @@ def _moments(values: Any, weight: NDArray[Any]) -> _Moments:
         if missing.any():
             count -= w @ missing
     mean = total / np.maximum(count, np.finfo(float).tiny)
-    for rows, w in _pieces(values, weight):
+    for rows, w in _pieces(values, weight, exponent):
         rows -= mean
         rows[np.isnan(rows)] = 0.0
         squares += w @ np.square(rows, out=rows)
@@ -340,33 +390,73 @@ def _moments(values: Any, weight: NDArray[Any]) -> _Moments:
     return _Moments(mean, np.sqrt(squares / np.maximum(count, np.finfo(float).tiny)), np.sqrt(farthest))
 
 
+def _largest_exponent(values: Any) -> NDArray[np.intp]:
+    """For each column, the exponent of two of its value farthest from zero; 0 where all are zero or missing."""
+    largest = np.zeros(values.shape[1])
+    for rows in pieces(*values.shape):
+        np.maximum(largest, np.nanmax(np.abs(np.nan_to_num(values[rows], nan=0.0)), axis=0, initial=0.0), out=largest)
+    return np.frexp(largest)[1].astype(np.intp)
+
+
 def _robust_moments(distinct: Distinct, mean: float, spread: float) -> tuple[float, float]:
     """Mean and deviation of a column, without its few wild cells if these inflate the deviation."""
     low, median, high = distinct.quantiles([0.25, 0.5, 0.75])
-    suggested = (high - low) / _NORMAL_RANGE
-    if not 0 < _INFLATED * suggested < spread:
+    suggested = high / _NORMAL_RANGE - low / _NORMAL_RANGE
+    if not 0 < suggested < spread / _INFLATED:
         return mean, spread
-    is_wild = np.abs(distinct.value - median) > _FARTHEST * suggested
+    distance = (
+        distinct.value / suggested - median / suggested
+    )  # of any size, where a difference of values may be infinite
+    is_wild = np.abs(distance) > _FARTHEST
     if distinct.weight[is_wild].sum() > _FEW_CELLS * distinct.weight.sum() and distinct.n_rows[is_wild].sum() > 1:
         return mean, spread
-    tamed = np.clip(distinct.value, median - _FARTHEST * suggested, median + _FARTHEST * suggested)
-    mean = float(np.average(tamed, weights=distinct.weight))
-    return mean, float(np.sqrt(np.average((tamed - mean) ** 2, weights=distinct.weight)))
+    tamed = np.clip(distance, -_FARTHEST, _FARTHEST)
+    center = float(np.average(tamed, weights=distinct.weight))
+    spread_of_tamed = float(np.sqrt(np.average((tamed - center) ** 2, weights=distinct.weight)))
+    return median + suggested * center, suggested * spread_of_tamed
 
 
-def _pieces(values: NDArray[Any], weight: NDArray[Any]) -> Iterator[tuple[NDArray[np.float64], NDArray[Any]]]:
+def _pieces(
+    values: Any, weight: NDArray[Any], exponent: NDArray[np.intp]
+) -> Iterator[tuple[NDArray[np.float64], NDArray[Any]]]:
+    is_scaled = exponent.any()
     for rows in pieces(*values.shape):
-        yield values[rows].astype(np.float64), weight[rows]
+        some = values[rows].astype(np.float64)
+        yield np.ldexp(some, -exponent, out=some) if is_scaled else some, weight[rows]
 
 
 def _nonzero_size(values: Any) -> NDArray[np.float64]:
-    squares = np.asarray(values.multiply(values).sum(axis=0), dtype=np.float64).ravel()
-    count = np.bincount(values.tocsr().indices, minlength=values.shape[1])
-    size = np.sqrt(squares / np.maximum(count, 1))
+    """Root mean square of the stored values of each column that are not missing; 1 where there are none."""
+    n_columns = values.shape[1]
+    values = values.tocsr()
+    with np.errstate(over="ignore"):
+        squares, count = _stored_squares(values, np.zeros(n_columns, dtype=int))
+        size = np.sqrt(squares / np.maximum(count, 1))
+    extreme = np.flatnonzero((count > 0) & ~((size > _SMALL_SQUARES) & np.isfinite(size)))
+    if len(extreme):
+        part = values[:, extreme]
+        largest = abs(part).nanmax(axis=0).toarray().ravel().astype(np.float64)
+        exponent = np.frexp(largest)[1].astype(np.intp)
+        size[extreme] = np.ldexp(np.sqrt(_stored_squares(part, exponent)[0] / count[extreme]), exponent)
     return np.where(size > 0, size, 1.0)
 
 
-def _count_missing(X: NDArray[Any]) -> NDArray[np.intp]:
+def _stored_squares(values: Any, exponent: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each column, the sum of squares of values divided by two to the power of ``exponent``, and their number."""
+    squares, count = np.zeros((2, values.shape[1]))
+    for some in pieces(len(values.data), 1):
+        data, column = values.data[some].astype(np.float64), values.indices[some]
+        known = ~np.isnan(data)
+        data, column = np.ldexp(data[known], -exponent[column[known]]), column[known]
+        np.add.at(squares, column, data**2)
+        np.add.at(count, column, 1.0)
+    return squares, count
+
+
+def _count_missing(X: Any) -> NDArray[np.intp]:
+    if sparse.issparse(X):
+        X = X.tocsr()
+        return np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1])
     count = np.zeros(X.shape[1], dtype=np.intp)
     for rows in pieces(*X.shape):
         count += np.isnan(X[rows]).sum(axis=0)
@@ -382,13 +472,11 @@ def _column(X: Any, k: int) -> NDArray[np.float64]:
     return np.asarray(column.toarray() if sparse.issparse(X) else column, dtype=np.float64).ravel()
 
 
-def _rank_curves(
-    ranks: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]], is_rank: NDArray[np.bool_]
-) -> Curves:
-    """For each feature that has ranks, in order, a curve of normal scores and one of uniform ranks."""
-    points = [ranks[k] for k in sorted(ranks)]
-    knots = [knots for knots, _ in points for _ in range(2)]
-    heights = [score(rank) for _, rank in points for score in (normal_scores, uniform_scores)]
+def _rank_curves(more: MoreViews, is_rank: NDArray[np.bool_]) -> Curves:
+    """For each feature that has ranks, in order, a curve for each function of the rank."""
+    points = [more.ranks[k] for k in sorted(more.ranks)]
+    knots = [knots for knots, _ in points for _ in more.scores]
+    heights = [score(rank) for _, rank in points for score in more.scores]
     n_points = np.zeros(len(is_rank), dtype=np.intp)
     n_points[is_rank] = [len(one) for one in knots]
     offsets = np.append(0, np.cumsum(n_points)).astype(np.intp)

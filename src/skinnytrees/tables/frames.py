@@ -1,10 +1,15 @@
 """Reading what users bring: frames with numbers, categories and text, arrays, sparse matrices -> a table of numbers."""
 
+import contextlib
+import datetime
 import difflib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals as nw
 import numpy as np
+from narwhals.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
@@ -15,18 +20,25 @@ from skinnytrees.exceptions import refuse_unless
 # Letters that numpy gives to types.
 _NUMBERS = "iufb"
 _TIMES = "Mm"
-_KINDS_OF_POLARS = {"Boolean": "b", "Date": "M", "Datetime": "M", "Duration": "m"}
+_NESTED = (nw.List, nw.Array, nw.Struct, nw.Binary)
+# A sparse matrix of no more cells than this is read as a dense table, which takes 32 MB at most: the same table then gives the
+# same model, whichever way it is stored.
+_DENSE_UP_TO = 2**22
+# Errors of scikit-learn that say enough.
+_CLEAR_ERRORS = ("Found array with", "Input X contains", "Expected 2D array")
 
 
 def open_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None", *, reset: bool) -> Any:
     """X as something with rows and columns; their names and number become, or must be, those of the fit."""
+    X = _refuse_unreadable(X)
     if vocabulary is not None and not is_frame(X):
         raise TypeError(
             f"{type(estimator).__name__} was fitted on a frame with text, categories or times, but X is now a "
             f"{type(X).__name__}. Pass a frame with the same columns."
         )
     if not is_frame(X) and getattr(X, "ndim", None) != 2:
-        X = check_array(X, dtype=None, ensure_all_finite=False, estimator=estimator, input_name="X")
+        with _clear_errors():
+            X = check_array(X, dtype=None, ensure_all_finite=False, estimator=estimator, input_name="X")
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return X
 
@@ -46,13 +58,13 @@ def find_panel(X: Any, names: NDArray[Any] | None, columns: NDArray[np.intp], n_
         return X if hasattr(X, "shape") and X.shape[1] == len(columns) else None
     if names is None:
         return X if X.shape[1] == len(columns) else None
-    wanted = [str(name) for name in names[columns]]
-    missing = [name for name in wanted if name not in set(X.columns)]
+    wanted, present = [str(name) for name in names[columns]], frame_names(X)
+    missing = [name for name in wanted if name not in set(present)]
     if not missing:
-        return X[wanted]
-    if set(X.columns) < set(names):
+        return take_columns(X, np.array([present.index(name) for name in wanted]))
+    if set(present) < set(names):
         return None  # scikit-learn names what is missing
-    near = {name: difflib.get_close_matches(name, [str(one) for one in X.columns], n=1) for name in missing[:5]}
+    near = {name: difflib.get_close_matches(name, present, n=1) for name in missing[:5]}
     hints = "; ".join(f"{name!r} (nearest: {close[0]!r})" if close else repr(name) for name, close in near.items())
     raise ValueError(
         f"The feature names should match those that were passed during fit. X lacks {len(missing)} of the {len(wanted)} selected "
@@ -61,37 +73,47 @@ def find_panel(X: Any, names: NDArray[Any] | None, columns: NDArray[np.intp], n_
 
 
 def read_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None") -> Any:
-    """An opened table as numbers: row-major, or CSR; a frame's words become category numbers."""
-    if vocabulary is not None:
-        X = vocabulary.read(X)
-    try:
+    """An opened table as numbers: row-major, or CSR if it is sparse and large; a frame's words become category numbers."""
+    if is_frame(X):
+        X = (Vocabulary({}) if vocabulary is None else vocabulary).read(X)
+    with _clear_errors(), np.errstate(over="ignore", invalid="ignore"):  # sums that only look for infinite values
         numbers = check_array(
-            X, dtype=[np.float64, np.float32], order="C", accept_sparse="csr",
-            ensure_all_finite=True if sparse.issparse(X) else "allow-nan", estimator=estimator, input_name="X",
+            X, dtype=[np.float64, np.float32], order="C", accept_sparse="csr", ensure_all_finite="allow-nan",
+            estimator=estimator, input_name="X",
         )  # fmt: skip
-    except ValueError as error:
-        if "could not convert string" not in str(error):
-            raise
-        if is_frame(X):
-            _refuse_words(X)
-        raise ValueError(
-            f"X holds text where numbers are expected ({error}). Fit on a pandas or polars frame, whose text columns are "
-            "read as categories, or convert the text to numbers first."
-        ) from error
-    return _canonical(numbers) if sparse.issparse(numbers) else numbers
+    if not sparse.issparse(numbers):
+        return numbers
+    return numbers.toarray() if np.prod(numbers.shape) <= _DENSE_UP_TO else _canonical(numbers)
 
 
 def read_columns(estimator: Any, X: Any, vocabulary: "Vocabulary | None", columns: NDArray[np.intp]) -> Any:
     """Some columns of an opened table as numbers; the others are not looked at, whatever they hold."""
     if len(columns) == 0:
         return np.empty((X.shape[0], 0))
-    if hasattr(X, "iloc"):
-        some = X.iloc[:, columns]
-    elif is_frame(X):
-        some = X[:, columns.tolist()]
-    else:
-        some = (X.tocsr() if sparse.issparse(X) and X.format != "csc" else X)[:, columns]
+    some = take_columns(X, columns)
     return read_table(estimator, some, None if vocabulary is None else vocabulary.select(columns))
+
+
+def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
+    """Some columns of an opened table, in the same kind of table."""
+    if hasattr(X, "iloc"):
+        return X.iloc[:, columns]
+    if is_frame(X):
+        return nw.from_native(X)[:, columns.tolist()].to_native()
+    return (X.tocsr() if sparse.issparse(X) and X.format != "csc" else X)[:, columns]
+
+
+def frame_names(X: Any) -> list[str]:
+    """Names of a frame's columns."""
+    return [str(name) for name in (X.columns if hasattr(X, "iloc") else nw.from_native(X, eager_only=True).columns)]
+
+
+def as_container(frame: Any, container: str) -> Any:
+    """A frame as it is ("default"), or as a "pandas" or "polars" frame."""
+    if container == "default":
+        return frame
+    wrapped = nw.from_native(frame)
+    return wrapped.to_pandas() if container == "pandas" else wrapped.to_polars()
 
 
 def is_float_array(X: Any) -> bool:
@@ -100,8 +122,8 @@ def is_float_array(X: Any) -> bool:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a pandas or polars frame."""
-    return hasattr(X, "columns") and hasattr(X, "shape") and hasattr(X, "__getitem__") and hasattr(X, "dtypes")
+    """Whether X is a frame of pandas or polars, an Arrow table, or another frame with rows in memory."""
+    return not isinstance(X, np.ndarray | list) and not sparse.issparse(X) and bool(is_into_dataframe(X))
 
 
 @dataclass(frozen=True)
@@ -114,15 +136,16 @@ class Vocabulary:
     def learn(cls, X: Any, categorical: set[int]) -> "Vocabulary | None":
         """Number the categories of text and categorical columns, and of those the user names.
 
-        None stands for a table that is all numbers, which needs no reading column by column.
+        None stands for a table that is all numbers, for which an array will do as well.
         """
         if not is_frame(X):
             return None
-        kinds = [_kind(column) for column in _columns(X)]
+        columns = _columns(X)
+        kinds = [_kind(column, name) for name, column in columns]
         if not categorical and all(kind in _NUMBERS for kind in kinds):
             return None
         is_words = [k in categorical or kind not in _NUMBERS + _TIMES for k, kind in enumerate(kinds)]
-        return cls({k: _number_words(column) for k, column in enumerate(_columns(X)) if is_words[k]})
+        return cls({k: _number_words(column, name) for k, (name, column) in enumerate(columns) if is_words[k]})
 
     def select(self, columns: NDArray[np.intp]) -> "Vocabulary":
         """The vocabulary of a frame that has only these columns."""
@@ -131,12 +154,15 @@ class Vocabulary:
     def read(self, X: Any) -> NDArray[np.float64]:
         """The frame as numbers: category numbers for words, -1 for unknown ones, seconds for times, NaN for what is missing."""
         out = np.empty(X.shape, dtype=np.float64)
-        for k, column in enumerate(_columns(X)):
+        for k, (name, column) in enumerate(_columns(X)):
             if k not in self.words:
-                out[:, k] = _numbers(column, str(X.columns[k]))
+                out[:, k] = _numbers(column, name)
                 continue
             codes = self.words[k]
-            out[:, k] = [np.nan if _is_missing(value) else codes.get(value, -1) for value in column.to_list()]
+            try:
+                out[:, k] = [np.nan if _is_missing(value) else codes.get(value, -1) for value in _values(column)]
+            except (TypeError, ValueError) as error:
+                raise _not_words(name, error) from error
         return out
 
 
@@ -181,10 +207,61 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
     return labels
 
 
-def _refuse_words(X: Any) -> None:
-    """Name the first column of a frame that cannot be read as numbers."""
-    for name, column in zip(X.columns, _columns(X), strict=True):
-        _numbers(column, str(name))
+def _refuse_unreadable(X: Any) -> Any:
+    """Refuse what would be misread; a masked array becomes one with missing values."""
+    refuse_unless(
+        isinstance(X, np.ndarray) or not isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame),
+        f"X is a {type(X).__name__}, whose rows have not been read yet. Collect them first, as with X.collect().",
+    )
+    if sparse.issparse(X):
+        _refuse_malformed(X)
+    if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in _NUMBERS:
+        X = np.ma.filled(X.astype(np.float64), np.nan)
+    kind = "" if is_frame(X) else getattr(getattr(X, "dtype", None), "kind", "")
+    refuse_unless(kind != "c", _COMPLEX.format("X"))
+    refuse_unless(
+        kind not in ("M", "m"),
+        "X is an array of times. Put its columns into a pandas or polars frame, whose times are read as seconds, or convert them "
+        "to numbers.",
+    )
+    return X
+
+
+_COMPLEX = (
+    "Complex data not supported: {} holds complex numbers, which cannot be ordered. Use their real and imaginary parts, or "
+    "their absolute values, as columns of their own."
+)
+
+
+def _refuse_malformed(X: Any) -> None:
+    """Refuse a sparse matrix whose entries point outside of it: compiled code would follow them."""
+    try:
+        if X.format in ("csr", "csc", "bsr"):
+            X.check_format(full_check=True)
+        elif X.format == "coo":
+            for axis, places in enumerate((X.row, X.col)):
+                if len(places) and not 0 <= places.min() <= places.max() < X.shape[axis]:
+                    raise ValueError(f"an entry at {places.max()} is outside of the shape {X.shape}")
+    except ValueError as error:
+        raise ValueError(
+            f"X is a malformed sparse matrix ({error}). Build it again from its values, rows and columns, as with "
+            "scipy.sparse.coo_array((values, (rows, columns)), shape)."
+        ) from error
+
+
+@contextlib.contextmanager
+def _clear_errors() -> Iterator[None]:
+    """Say what to do where numpy only says what it could not do."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, ValueError) and (not error.args or str(error).startswith(_CLEAR_ERRORS)):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError  # scikit-learn tells them apart
+        raise kind(
+            f"X holds text, or something else, where numbers are expected ({error}). Fit on a pandas or polars frame, whose text "
+            "columns are read as categories, or convert the values to numbers first."
+        ) from error
 
 
 def _canonical(X: Any) -> Any:
@@ -197,37 +274,64 @@ def _canonical(X: Any) -> Any:
     return X
 
 
-def _columns(X: Any) -> list[Any]:
+def _columns(X: Any) -> list[tuple[str, Any]]:
+    """Name and values of each column; pandas allows a name twice."""
     if hasattr(X, "iloc"):
-        return [X.iloc[:, k] for k in range(X.shape[1])]
-    return [X[name] for name in X.columns]
+        return [(str(name), X.iloc[:, k]) for k, name in enumerate(X.columns)]
+    frame = nw.from_native(X, eager_only=True)
+    return [(name, frame[name].to_native()) for name in frame.columns]
 
 
-def _kind(column: Any) -> str:
-    """The letter that numpy has for what a column holds."""
-    if hasattr(column.dtype, "kind"):  # numpy and pandas
-        return str(column.dtype.kind)
-    return "f" if column.dtype.is_numeric() else _KINDS_OF_POLARS.get(str(column.dtype.base_type()), "O")
+def _kind(column: Any, name: str) -> str:
+    """The letter that numpy has for what a column holds; columns that hold several values per row are refused."""
+    kind = getattr(column.dtype, "kind", "") if hasattr(column, "iloc") else ""
+    refuse_unless(kind != "c", _COMPLEX.format(f"column {name!r}"))
+    if kind and kind in _NUMBERS + _TIMES:
+        return str(kind)
+    dtype = nw.from_native(column, series_only=True).dtype
+    refuse_unless(
+        not isinstance(dtype, _NESTED),
+        f"Column {name!r} holds {dtype} values, of which one row has several. Split it into columns of numbers or text first.",
+    )
+    if dtype.is_numeric() or dtype == nw.Boolean or str(getattr(column, "dtype", "")) == "Null":
+        return "f"
+    if dtype.is_temporal():
+        return "m" if dtype == nw.Duration else "M"
+    return "O"
 
 
-def _number_words(column: Any) -> dict[Any, int]:
-    seen = {value for value in column.to_list() if not _is_missing(value)}
-    return {value: code for code, value in enumerate(sorted(seen, key=lambda value: (str(type(value)), value)))}
+def _values(column: Any) -> list[Any]:
+    return list(nw.from_native(column, series_only=True).to_list())
+
+
+def _number_words(column: Any, name: str) -> dict[Any, int]:
+    try:
+        seen = {value for value in _values(column) if not _is_missing(value)}
+        return {value: code for code, value in enumerate(sorted(seen, key=lambda value: (str(type(value)), value)))}
+    except (TypeError, ValueError) as error:
+        raise _not_words(name, error) from error
+
+
+def _not_words(name: str, error: Exception) -> ValueError:
+    return ValueError(
+        f"Column {name!r} holds values that are neither numbers nor text nor times ({error}). Split it into columns of "
+        "numbers or text first, or leave it out."
+    )
 
 
 def _is_missing(value: Any) -> bool:
     # pandas' own marks are asked for by name: comparing them with anything gives neither True nor False.
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
 def _numbers(column: Any, name: str) -> NDArray[np.float64]:
     try:
-        if _kind(column) in _TIMES:
+        if _kind(column, name) in _TIMES:
             return _seconds(column)
         if hasattr(column, "iloc"):
             return column.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.asarray(column.to_numpy(), dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"Column {name!r} held numbers when the model was fitted, but now holds something else ({error}). "
             "Convert it to numbers first."
@@ -235,7 +339,16 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
 
 
 def _seconds(column: Any) -> NDArray[np.float64]:
-    """Seconds since 1970 of moments, in universal time, or seconds that durations last."""
-    unit = "datetime64[us]" if _kind(column) == "M" else "timedelta64[us]"
+    """Seconds since 1970 of moments, in universal time, since midnight of times of day, or seconds that durations last."""
+    dtype = nw.from_native(column, series_only=True).dtype
+    if dtype in (nw.Date, nw.Time):
+        return np.array([np.nan if _is_missing(value) else _seconds_of(value) for value in _values(column)])
+    unit = "timedelta64[us]" if dtype == nw.Duration else "datetime64[us]"
     times = column.to_numpy(dtype=unit) if hasattr(column, "iloc") else column.to_numpy().astype(unit)
     return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6)
+
+
+def _seconds_of(value: datetime.date | datetime.time) -> float:
+    if isinstance(value, datetime.time):
+        return value.hour * 3600.0 + value.minute * 60 + value.second + value.microsecond / 1e6
+    return (value - datetime.date(1970, 1, 1)).days * 86400.0

@@ -80,6 +80,13 @@ class Groups:
         column_offsets = contiguous_ranges(self.column_offsets, groups)[1]
         return Groups(self.features[places], offsets, column_offsets, self.price[groups], self.always_selected[groups])
 
+    def ordered(self, keys: NDArray[np.uint64]) -> "Groups":
+        """The groups by rising keys of their features, which are combined within a group, and its features by rising keys."""
+        of = np.repeat(np.arange(len(self)), self.n_features)
+        inner = np.lexsort((keys[self.features], of))
+        by_key = replace(self, features=self.features[inner])
+        return by_key.take(np.argsort(by_key.combine(keys, np.add), kind="stable"))
+
     def combine(self, values: NDArray[Any], how: np.ufunc) -> NDArray[Any]:
         """The features' values combined within each group."""
         return np.asarray(how.reduceat(values[self.features], self.offsets[:-1]))

@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.validation import _check_sample_weight
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.tables.table_views import StackedRows, pick_rows
 
 # Columns read to put rows in order; rows that agree in all of them are compared in full.
 _KEY_COLUMNS = 64
+# Sums and squares of weights up to this size are numbers, and so are those of their inverses.
+_LARGEST_WEIGHT = 1e100
 # Rows whose keys are made at once: bounds the memory.
 _KEYS_AT_ONCE = 1024
 
@@ -41,12 +44,13 @@ class Rows(NamedTuple):
         return Rows(X, np.concatenate([self.Y, other.Y]), np.concatenate([self.weight, other.weight]), group)
 
 
-def merge_rows(rows: Rows) -> Rows:
+def merge_rows(rows: Rows, columns: NDArray[np.intp] | None = None) -> Rows:
     """Put rows in an order that depends only on their content, and give equal rows one place with their summed weight.
 
     A fit then depends neither on the order of the rows nor on whether a row is repeated or has the weight two. Rows of
     weight zero are left out. Equal rows of different groups stay apart. Groups are numbered in the order of their first
-    rows, so that the labels do not matter: they only decide the order of equal rows.
+    rows, so that the labels do not matter: they only decide the order of equal rows. With ``columns``, the order of the rows
+    is that of a table whose columns have been put in this order.
 
     Examples
     --------
@@ -59,7 +63,8 @@ def merge_rows(rows: Rows) -> Rows:
     X, Y, weight = rows[:3]
     group = None if rows.group is None else np.unique(rows.group, return_inverse=True)[1].ravel()
     used = np.flatnonzero(weight > 0)
-    some_columns = np.arange(0, X.shape[1], max(1, X.shape[1] // _KEY_COLUMNS))
+    columns = np.arange(X.shape[1]) if columns is None else columns
+    some_columns = columns[:: max(1, len(columns) // _KEY_COLUMNS)]
     quick = _row_keys(pick_rows(X[:, some_columns], used)) ^ _row_keys(Y[used])
     order = np.argsort(quick, kind="stable")
     used, quick = used[order], quick[order]
@@ -68,7 +73,7 @@ def merge_rows(rows: Rows) -> Rows:
     if not in_a_tie.any():
         return Rows(*rows.take(used)[:3], _in_order_of_appearance(group, used))
     full = np.zeros_like(quick)
-    full[in_a_tie] = _row_keys(X[used[in_a_tie]])
+    full[in_a_tie] = _row_keys(X[used[in_a_tie]][:, columns])
     keys = (full, quick) if group is None else (group[used], full, quick)
     order = np.lexsort((weight[used], *keys))  # weights of equal rows are summed in one order, to the last bit
     used, quick, full = used[order], quick[order], full[order]
@@ -115,8 +120,40 @@ def _mixed_bits(values: Any) -> NDArray[np.uint64]:
 def _rows_equal(values: Any, left: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.bool_]:
     a, b = values[left], values[right]
     if sparse.issparse(values):
+        for part in (a, b):
+            part.data[np.isnan(part.data)] = np.inf  # missing values are equal, and no other value is infinite
         return np.asarray((a != b).sum(axis=1)).ravel() == 0
     return np.all((a == b) | ((a != a) & (b != b)), axis=1)
+
+
+def stored_alike(X: Any, example: Any) -> Any:
+    """A table stored as another one is: sparse or dense."""
+    if sparse.issparse(X) == sparse.issparse(example):
+        return X
+    return X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
+
+
+def read_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
+    """One weight per row, not negative and not all zero."""
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    largest = float(weight.max())
+    refuse_unless(largest > 0, "sample_weight is zero for every row. Give some rows a positive weight.")
+    refuse_unless(
+        1 / _LARGEST_WEIGHT <= largest <= _LARGEST_WEIGHT,
+        f"sample_weight has {largest:.0e} as its largest value, with which sums leave the numbers of double precision. "
+        f"Divide all weights by {largest:.0e}.",
+    )
+    return np.asarray(weight)
+
+
+def combine_weights(weight: NDArray[np.float64], class_weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights of rows times those of their classes, if any is left."""
+    combined = weight * class_weight
+    refuse_unless(
+        bool(np.any(combined > 0)),
+        "class_weight is zero for every class that has rows of positive weight. Give some of them a positive weight.",
+    )
+    return combined
 
 
 def split_rows(
@@ -289,12 +326,36 @@ def check_groups(groups: NDArray[Any] | None, n_parts: int) -> None:
 
 
 def check_folds(
-    folds: Iterable[tuple[NDArray[np.intp], NDArray[np.intp]]], groups: NDArray[Any] | None
+    folds: Iterable[tuple[NDArray[np.intp], NDArray[np.intp]]], weight: NDArray[Any], groups: NDArray[Any] | None
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """The folds as they are; with groups, those that hold out rows, and refused if a group is on both sides of one."""
+    """The folds that hold out rows, refused where a fold cannot be used or a group is on both sides of one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.tables.rows import check_folds
+    >>> check_folds([(np.array([0, 1]), np.array([], dtype=int))], np.ones(2), None)
+    Traceback (most recent call last):
+    ValueError: cv gives a fold that holds out no rows of positive weight (and 2 to train on). Use folds that have both.
+    """
+    found = []
+    for kept, held in folds:
+        kept, held = _row_numbers(kept, len(weight)), _row_numbers(held, len(weight))
+        n_kept, n_held = int((weight[kept] > 0).sum()), int((weight[held] > 0).sum())
+        if n_held == 0 and groups is not None:
+            continue  # StratifiedGroupKFold may leave folds empty
+        refuse_unless(
+            n_held > 0,
+            f"cv gives a fold that holds out no rows of positive weight (and {n_kept} to train on). Use folds that have both.",
+        )
+        refuse_unless(
+            n_kept > 0,
+            f"cv gives a fold with no rows of positive weight to train on (and {n_held} held out). Use folds that have both.",
+        )
+        found.append((kept, held))
+    refuse_unless(len(found) > 0, "cv gives no fold that holds out rows. Use a number of folds, such as 5.")
     if groups is None:
-        return list(folds)
-    found = [(kept, held) for kept, held in folds if len(held)]  # StratifiedGroupKFold may leave folds empty
+        return found
     for kept, held in found:
         both = np.intersect1d(groups[kept], groups[held])
         refuse_unless(
@@ -303,3 +364,16 @@ def check_folds(
             "folds or a splitter that keeps groups together, such as GroupKFold(5), or leave groups out.",
         )
     return found
+
+
+def _row_numbers(rows: Any, n_rows: int) -> NDArray[np.intp]:
+    """Row numbers of a fold, also from a mask."""
+    rows = np.asarray(rows)
+    if rows.dtype == bool and rows.shape == (n_rows,):
+        return np.flatnonzero(rows)
+    rows = rows if rows.size else rows.astype(np.intp)
+    refuse_unless(
+        rows.ndim == 1 and rows.dtype.kind in "iu" and bool(np.all((rows >= 0) & (rows < n_rows))),
+        f"cv gives a fold with rows that X does not have. Use row numbers from 0 to {n_rows - 1}.",
+    )
+    return rows.astype(np.intp)

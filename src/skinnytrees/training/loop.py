@@ -253,7 +253,9 @@ def evaluate(trees: Trees, X: Any, functions: Functions) -> NDArray[Any]:
     out = np.empty((X.shape[0], trees.O.shape[0]), dtype=trees.flat.dtype)
     width = trees.W.shape[1] if sparse.issparse(X) else max(X.shape[1], trees.W.shape[1])
     for rows in pieces(len(out), min(width, _SCORES_AT_ONCE // _PIECE), _SCORES_AT_ONCE):
-        out[rows] = evaluate_at(trees, X[rows] @ trees.W + trees.b, functions)
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever asks looks for numbers that are not finite
+            Z = X[rows] @ trees.W + trees.b
+        out[rows] = evaluate_at(trees, Z, functions)
     return out
 
 

@@ -1,0 +1,136 @@
+"""Tasks in processes of their own: one that fails, hangs or takes too much memory ends alone, and the rest goes on."""
+
+import contextlib
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import joblib
+
+from skinnytrees.comparison.tasks import Task, run_task
+
+# A server that has imported what tasks need makes processes in milliseconds; where there is none, each imports for itself.
+_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+
+
+class _Running:
+    """A task under way."""
+
+    def __init__(self, context: Any, task: Task, data_file: str, memory_limit: float | None) -> None:
+        self.task, self.start = task, time.monotonic()
+        self.answer, child = context.Pipe(duplex=False)
+        self.process = context.Process(target=_work, args=(task, data_file, memory_limit, child), daemon=True)
+        self.process.start()
+        child.close()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.start
+
+    def result(self, time_limit: float) -> dict[str, Any] | None:
+        """What the task has to say, or what became of it; None while it runs.
+
+        Its time begins when it says that it has started: starting a process is nothing that a system can help.
+        """
+        while self.answer.poll():
+            try:
+                result: dict[str, Any] | str = self.answer.recv()
+            except EOFError:
+                break
+            if isinstance(result, dict):
+                self.end()
+                return result
+            self.start = time.monotonic()
+        if self.seconds > time_limit:
+            self.end()
+            return {"error": f"stopped after {time_limit:g} s"}
+        if not self.process.is_alive():
+            code = self.process.exitcode
+            self.end()
+            killed = code is not None and code < 0
+            return {
+                "error": f"ended by signal {-code} (out of memory?)" if killed and code else f"ended with code {code}"
+            }
+        return None
+
+    def end(self) -> None:
+        """Kill the process if it still runs, and wait for it."""
+        if self.process.is_alive():
+            self.process.kill()
+        self.process.join()
+        self.answer.close()
+
+
+def run_tasks(
+    tasks: Sequence[Task], data_file: str, n_jobs: int, time_limit: float, memory_limit: float | None
+) -> Iterator[tuple[Task, dict[str, Any]]]:
+    """Results as they come, up to ``n_jobs`` tasks at a time; an interrupted caller leaves no process behind."""
+    context = multiprocessing.get_context(_METHOD)
+    if _METHOD == "forkserver":
+        context.set_forkserver_preload(["skinnytrees.comparison.tasks"])
+    waiting, running = list(reversed(tasks)), list[_Running]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < n_jobs:
+                running.append(_Running(context, waiting.pop(), data_file, memory_limit))
+            left = min(max(0.0, time_limit - one.seconds) for one in running)
+            wait(
+                [one.answer for one in running] + [one.process.sentinel for one in running],
+                timeout=min(left, 60.0) + 0.05,
+            )
+            for one in list(running):
+                result = one.result(time_limit)
+                if result is not None:
+                    running.remove(one)
+                    yield one.task, {"error": "", "seconds": one.seconds, **result}
+    finally:
+        for one in running:
+            one.end()
+
+
+def _work(task: Task, data_file: str, memory_limit: float | None, answer: Connection) -> None:
+    """In the process: run the task and send what it gives, or the error in one line."""
+    try:
+        if memory_limit is not None:
+            _limit_memory(memory_limit)
+        X, y = joblib.load(data_file)
+        answer.send("started")
+        result = run_task(task, X, y)
+    except MemoryError:
+        limit = "the machine has" if memory_limit is None else f"the limit of {memory_limit / 1e9:.1f} GB allows"
+        result = {"error": f"needs more memory than {limit}"}
+    except BaseException as error:
+        # Whatever a system raises, the comparison goes on and its row says what happened.
+        result = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]}
+    result["peak_memory"] = _peak_memory()
+    answer.send(result)
+    answer.close()
+
+
+def _limit_memory(n_bytes: float) -> None:
+    with contextlib.suppress(ImportError, ValueError):  # not on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (int(n_bytes), int(n_bytes)))
+
+
+def _peak_memory() -> float | None:
+    """Most memory that this process has held, in bytes."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+
+
+def machine_memory() -> float | None:
+    """Memory of the machine in bytes, where it tells."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return None

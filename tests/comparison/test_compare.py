@@ -1,0 +1,148 @@
+"""Systems are compared on the same rows, and one that fails takes nothing with it."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+
+from skinnytrees.comparison import compare
+from skinnytrees.comparison.results import COLUMNS, Comparison
+
+from .faulty import FirstColumns, IsKilled, Raises, SleepsForEver, TakesAllMemory
+
+FAULTY = {
+    "works": FirstColumns(),
+    "raises": Raises(),
+    "sleeps": SleepsForEver(),
+    "greedy": TakesAllMemory(),
+    "killed": IsKilled(),
+}
+
+
+def table():
+    X, y = load_breast_cancer(return_X_y=True)
+    return X[:150], y[:150]
+
+
+@pytest.fixture(scope="module")
+def survived(tmp_path_factory):
+    file = tmp_path_factory.mktemp("results") / "results.jsonl"
+    X, y = table()
+    return compare(X, y, FAULTY, [2], cv=2, n_jobs=2, time_limit=4, memory_limit=20e9, results_file=file), file
+
+
+def test_system_that_fails_hangs_or_takes_all_memory_gets_a_row_that_says_so(survived):
+    frame = survived[0].to_frame()
+    assert list(frame.columns) == list(COLUMNS)
+    assert len(frame) == 10
+    errors = frame.groupby("system")["error"].first()
+    assert errors["works"] == ""
+    assert errors["raises"] == "RuntimeError: the moon is in the wrong phase"
+    assert errors["sleeps"] == "stopped after 4 s"
+    assert errors["greedy"] == "needs more memory than the limit of 20.0 GB allows"
+    assert errors["killed"] == "ended by signal 9 (out of memory?)"
+    assert frame.loc[frame["system"] == "works", "score"].notna().all()
+
+
+def test_finished_rows_are_kept_and_not_computed_again(survived):
+    first, file = survived
+    X, y = table()
+    again = compare(X, y, FAULTY, [2], cv=2, time_limit=1e-9, results_file=file)
+    assert again.rows == first.rows, "with such a time limit, nothing can have run again"
+    more = compare(X, y, {"works": FirstColumns()}, [2, 3], cv=2, results_file=file)
+    assert [row["error"] for row in more.rows] == [""] * 4
+
+
+def test_results_of_other_data_are_refused(survived):
+    X, y = table()
+    with pytest.raises(ValueError, match=r"holds results of other data or other settings\. Name another results_file"):
+        compare(X + 1, y, {"works": FirstColumns()}, [2], cv=2, results_file=survived[1])
+
+
+def test_line_that_was_cut_off_is_computed_again(tmp_path):
+    X, y = table()
+    file = tmp_path / "results.jsonl"
+    first = compare(X, y, {"works": FirstColumns()}, [2], cv=2, results_file=file)
+    text = file.read_text()
+    file.write_text(text[:-20])
+    again = compare(X, y, {"works": FirstColumns()}, [2], cv=2, results_file=file)
+    assert [row["score"] for row in again.rows] == [row["score"] for row in first.rows]
+    assert all(json.loads(line) for line in file.read_text().splitlines() if line.endswith("}"))
+
+
+def test_scores_are_those_of_the_same_fits_by_hand():
+    X, y = table()
+    cv = StratifiedKFold(2, shuffle=True, random_state=1)
+    result = compare(X, y, {"works": FirstColumns()}, [3], cv=cv)
+    for row, (kept, held) in zip(result.rows, cv.split(X, y), strict=True):
+        model = FirstColumns(3).fit(X[kept], y[kept])
+        assert row["score"] == pytest.approx(roc_auc_score(y[held], model.predict_proba(X[held])[:, 1]))
+        assert row["support"] == [0, 1, 2]
+
+
+def test_named_systems_run_for_classes_and_numbers():
+    X, y = load_wine(return_X_y=True)
+    classes = compare(X, y, ["mrmr", "forest"], [2, 0.25], cv=2)
+    assert {row["error"] for row in classes.rows} == {""}
+    assert all(row["n_features"] <= row["budget"] for row in classes.rows)
+    X, y = load_diabetes(return_X_y=True)
+    numbers = compare(X[:100], y[:100], ["mrmr"], [3], cv=2)
+    assert {row["error"] for row in numbers.rows} == {""}
+    assert numbers.scoring == "r2"
+
+
+def test_fractions_and_numbers_that_mean_the_same_are_tried_once():
+    X, y = table()
+    result = compare(X, y, {"works": FirstColumns()}, [3, 0.1, 500], cv=2)
+    assert result.budgets == [3, 30]
+
+
+@pytest.mark.parametrize(
+    ("systems", "message"),
+    [(["forrest"], "There is no system 'forrest'. Use some of"), (["controlburn"], "is not defined for this target")],
+)
+def test_system_that_cannot_be_used_is_refused_before_anything_runs(systems, message):
+    X, y = load_wine(return_X_y=True)
+    with pytest.raises(ValueError, match=message):
+        compare(X, y, systems, [2])
+
+
+def made_up(scores):
+    rows = [
+        {"system": name, "budget": 5, "fold": i, "score": score, "n_features": 5, "support": [0, 1], "error": ""}
+        for name, of_folds in scores.items()
+        for i, score in enumerate(of_folds)
+    ]
+    return Comparison(rows, 10, "roc_auc", 0.25)
+
+
+def test_words_are_fair_to_the_better_and_the_worse():
+    result = made_up(
+        {"skinnytrees": [0.80, 0.81, 0.79], "good": [0.90, 0.91, 0.89], "level": [0.83, 0.78, 0.79], "bad": [0.5] * 3}
+    )
+    words = result.in_words()
+    assert words.startswith(
+        "With 5 features, good has the best roc_auc (0.900; 4 systems finished). skinnytrees has 0.800"
+    )
+    assert "Clearly better than skinnytrees: good; clearly worse: bad; of the others the folds cannot tell." in words
+
+
+def test_differences_are_paired_and_corrected_for_shared_rows():
+    ours, other = np.array([0.8, 0.9, 0.7, 0.6]), np.array([0.82, 0.93, 0.71, 0.66])
+    row = made_up({"skinnytrees": ours, "other": other}).summary().set_index("system").loc["other"]
+    difference = other - ours
+    error = np.sqrt(difference.var(ddof=1) * (1 / 4 + 0.25))
+    assert row["difference"] == pytest.approx(difference.mean())
+    assert row["difference_high"] - row["difference"] == pytest.approx(3.182446 * error, rel=1e-5)
+
+
+def test_picture_has_a_line_per_system_that_finished():
+    result = made_up({"skinnytrees": [0.8, 0.81], "good": [0.9, 0.91], "failed": [np.nan, np.nan]})
+    shown = result.plot()
+    assert [text.get_text() for text in shown.ax_.get_legend().get_texts()] == ["good", "skinnytrees"]
+    import matplotlib.pyplot as plt
+
+    plt.close(shown.figure_)
