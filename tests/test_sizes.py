@@ -5,7 +5,7 @@ from pathlib import Path
 
 import skinnytrees
 
-LINES_PER_FILE, LINES_PER_FUNCTION, METHODS_PER_CLASS = 500, 60, 11
+LINES_PER_FILE, LINES_PER_FUNCTION, METHODS_PER_CLASS = 500, 60, 12
 COMPILED = {"kernel", "inner_kernel", "part"}
 ESTIMATORS = {"BaseEstimator", "SkinnyTrees", "Baseline", "BaselineClassifier", "BaselineRegressor"}
 FILES = {file: file.read_text() for file in sorted(Path(skinnytrees.__file__).parent.rglob("*.py"))}

@@ -215,7 +215,7 @@ class FinalRules:
     few_rows_below: float = 1000
     small: Recipe = Recipe(
         n_trees=20, depth=4, learning_rate=0.02, l2=1.0, n_epochs=10, batch_size=_ADAM_BATCH_SIZE,
-        optimizer=Adam(), schedule=OneCycle(), start=_AXES, n_copies=8,
+        optimizer=Adam(), schedule=OneCycle(), start=_AXES, n_copies=6,
     )  # fmt: skip
     large_on_few_rows: Recipe = Recipe(
         n_trees=50, depth=4, learning_rate=0.04, l2=0.1, n_epochs=30, batch_size=_ADAM_BATCH_SIZE,

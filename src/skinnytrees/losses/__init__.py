@@ -4,67 +4,40 @@ A loss of the library is one small class around one compiled function; a loss of
 ``gradient``. Weighting and averaging over a batch are not their business.
 """
 
-import ctypes
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
-from numba import carray, types
+from numba import carray
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 from sklearn.metrics import roc_auc_score
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.kernels.compilation import function_argument, kernel, scalar_type
+from skinnytrees.kernels.compilation import function_argument, kernel
 from skinnytrees.kernels.numba_bridge.calls import call
 from skinnytrees.kernels.numba_bridge.pointers import pointer
+from skinnytrees.losses.base import Loss, TargetScale, as_columns, signature_for
+from skinnytrees.losses.user import UserLoss
 
-
-class TargetScale(NamedTuple):
-    """Targets are trained on as ``(y - shift) / scale``; a raw output r then stands for ``raw_scale r + raw_shift``."""
-
-    shift: NDArray[Any]
-    scale: NDArray[Any]
-    raw_shift: NDArray[Any]
-    raw_scale: NDArray[Any]
-
-    @classmethod
-    def none(cls, n_outputs: int) -> "TargetScale":
-        """Targets as they are."""
-        return cls(np.zeros(1), np.ones(1), np.zeros(n_outputs), np.ones(n_outputs))
-
-
-class Loss(Protocol):
-    """What training and the regressor ask of a loss."""
-
-    parameter: float
-    can_be_calibrated: bool
-
-    def function(self, dtype: Any) -> Any:
-        """Compiled ``(F, Y, G, row_loss, n, n_outputs, target_width, parameter)`` that fills G and row_loss."""
-
-    def target_scale(self, mean: NDArray[Any], deviation: NDArray[Any]) -> TargetScale:
-        """How targets of this mean and standard deviation are best brought to size one."""
-
-    def to_prediction(self, raw: NDArray[Any]) -> NDArray[Any]:
-        """From raw outputs to the target's scale."""
-
-    def check_target(self, y: NDArray[Any]) -> None:
-        """Refuse targets that the loss is not made for."""
-
-    def for_targets(self, y: NDArray[Any]) -> "Loss":
-        """The loss to train with on targets like these, which have been brought to size one."""
-
-    def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Loss of each row under a perfect prediction."""
-
-    def ranking(self, y: NDArray[Any], raw: NDArray[Any], weight: NDArray[Any]) -> float:
-        """How well raw outputs rank the rows, the higher the better; not a number where nothing is to be ranked."""
-
-    def raise_error(self) -> None:
-        """Raise an error that happened inside compiled code."""
+__all__ = [
+    "REGRESSION_LOSSES",
+    "CompiledLoss",
+    "Huber",
+    "Loss",
+    "Multinomial",
+    "Poisson",
+    "Quantile",
+    "SquaredError",
+    "TargetScale",
+    "UserLoss",
+    "as_columns",
+    "evaluate_loss",
+    "fill_loss",
+    "regression_loss",
+]
 
 
 class CompiledLoss:
@@ -374,98 +347,6 @@ class Multinomial(CompiledLoss):
         return float(np.mean([roc_auc_score(labels == c, P[:, c], sample_weight=weight[counts]) for c in present]))
 
 
-class UserLoss:
-    """Lets an object with ``value(y, raw)`` and ``gradient(y, raw)``, written in plain Python, stand for a loss.
-
-    Compiled code calls back into Python once a batch. An error in the user's code is kept, the batch's loss becomes NaN,
-    which stops training, and ``error`` tells why.
-    """
-
-    parameter = 0.0
-    can_be_calibrated = False  # nobody knows what zero means to the user's loss
-
-    def __init__(self, loss: Any) -> None:
-        for method in ("value", "gradient"):
-            if not callable(getattr(loss, method, None)):
-                raise TypeError(
-                    f"loss={loss!r} has no method {method}(y, raw). Use one of {sorted(REGRESSION_LOSSES)}, or an object "
-                    "with value(y, raw) -> (n,) and gradient(y, raw) -> shape of raw."
-                )
-        self.loss = loss
-        self.error: BaseException | None = None
-
-    def function(self, dtype: Any) -> Any:
-        """Call the user's loss from compiled code."""
-        return _PythonFunction(self, np.dtype(dtype))
-
-    def target_scale(self, mean: NDArray[Any], deviation: NDArray[Any]) -> TargetScale:
-        """Targets as they are: the user's loss may not bear a change of scale."""
-        return TargetScale.none(len(mean))
-
-    def to_prediction(self, raw: NDArray[Any]) -> NDArray[Any]:
-        """Raw outputs, unless the user's loss has ``to_prediction``."""
-        convert = getattr(self.loss, "to_prediction", None)
-        return raw if convert is None else np.asarray(convert(raw))
-
-    def check_target(self, y: NDArray[Any]) -> None:
-        """Leave that to the user's loss."""
-
-    def for_targets(self, y: NDArray[Any]) -> "Loss":
-        """The loss itself."""
-        return self
-
-    def least_loss(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Taken to be zero."""
-        return np.zeros(len(y))
-
-    def ranking(self, y: NDArray[Any], raw: NDArray[Any], weight: NDArray[Any]) -> float:
-        """Unknown."""
-        return math.nan
-
-    def evaluate(self, Y: NDArray[Any], F: NDArray[Any], G: NDArray[Any], row_loss: NDArray[Any]) -> None:
-        """Fill gradient and value, both NaN after an error."""
-        y, raw = (Y[:, 0], F[:, 0]) if F.shape[1] == 1 else (Y, F)
-        try:
-            gradient, value = np.asarray(self.loss.gradient(y, raw)), np.asarray(self.loss.value(y, raw))
-            for name, result, shape in (("gradient", gradient, raw.shape), ("value", value, (len(raw),))):
-                refuse_unless(
-                    result.shape == shape,
-                    f"{name}(y, raw) of the loss {self.loss!r} gave an array of shape {result.shape} where {shape} was expected. "
-                    "Return one value a row, and a gradient of the shape of raw.",
-                )
-            G[:] = gradient.reshape(G.shape)
-            row_loss[:] = value
-        except BaseException as error:  # Ctrl-C, too, would be lost on its way through compiled code
-            self.error = error
-            G[:] = row_loss[:] = np.nan
-
-    def raise_error(self) -> None:
-        """Raise what went wrong in the user's code, if anything did."""
-        if self.error is not None:
-            error, self.error = self.error, None
-            raise error
-
-
-class _PythonFunction(types.WrapperAddressProtocol):
-    def __init__(self, loss: UserLoss, dtype: np.dtype) -> None:
-        array = ctypes.POINTER(np.ctypeslib.as_ctypes_type(dtype))
-        count = ctypes.c_int64
-
-        def call(F: Any, Y: Any, G: Any, row_loss: Any, n: int, n_outputs: int, width: int, parameter: float) -> None:
-            view = np.ctypeslib.as_array
-            loss.evaluate(view(Y, (n, width)), view(F, (n, n_outputs)), view(G, (n, n_outputs)), view(row_loss, (n,)))
-
-        kind = ctypes.CFUNCTYPE(None, array, array, array, array, count, count, count, ctypes.c_double)
-        self._callback = kind(call)
-        self._signature = _signature(dtype)
-
-    def __wrapper_address__(self) -> int | None:
-        return ctypes.cast(self._callback, ctypes.c_void_p).value
-
-    def signature(self) -> types.Type:
-        return self._signature
-
-
 # The losses that the regressor and model files know by name. A new loss is registered here, and nowhere else.
 REGRESSION_LOSSES: dict[str, type[CompiledLoss]] = {
     kind.name: kind for kind in (SquaredError, Huber, Quantile, Poisson)
@@ -492,19 +373,9 @@ def regression_loss(loss: Any) -> Loss:
     return UserLoss(loss)
 
 
-def as_columns(values: NDArray[Any]) -> NDArray[Any]:
-    """One-dimensional values as a single column."""
-    return values.reshape(-1, 1) if values.ndim == 1 else values
-
-
-def _signature(dtype: np.dtype) -> types.Type:
-    array, count = types.CPointer(scalar_type(dtype)), types.int64
-    return types.void(array, array, array, array, count, count, count, types.float64)
-
-
 @functools.cache
 def _compiled(fill: Any, dtype: np.dtype) -> Any:
-    return function_argument(_signature(dtype), fill)
+    return function_argument(signature_for(dtype), fill)
 
 
 def evaluate_loss(
