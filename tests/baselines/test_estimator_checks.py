@@ -15,7 +15,7 @@ from tests.baselines.helpers import new
 EACH_TIME = ["l1_path", "xgboost"]
 # One soft tree of the quick settings cannot tell iris's classes apart.
 ENOUGH = {
-    **{name: {"max_epochs": 60, "max_depth": 3} for name in ("group_lasso_tree", "skinny_tree")},
+    **{name: {"max_epochs": 60, "max_depth": 3, "batch_size": 8} for name in ("group_lasso_tree", "skinny_tree")},
     "lassonet": {"max_epochs": (200, 10)},  # nor can its quick settings fit a line
 }
 
