@@ -66,5 +66,5 @@ def test_ctrl_c_ends_trainings_on_several_threads_soon(options, n_rows, after, l
     assert out.startswith(last_line), err
     assert message in err
     assert err.count("interrupted") == bool(message), "threads do not warn on their own"
-    print(f"{seconds:.2f} s from Ctrl-C to the end")
+    print(f"{seconds:.2f} s from Ctrl-C to the end of the process")
     assert seconds < SOON
