@@ -1,6 +1,6 @@
 """All numbers that shape the path, as data, and the recipes that follow from them for a number of training rows.
 
-A rule is a field with its reason; ``docs/rules.md`` has the measurements. Other rules are ``dataclasses.replace(...)`` of these,
+A rule is a field with its reason; ``docs/rules_notebook.md`` has the measurements. Other rules are ``dataclasses.replace(...)`` of these,
 or :func:`replace_rule` by name, and are handed down from the estimator: nothing here is read from a module by the phases.
 """
 
