@@ -65,7 +65,7 @@ def beside_shap(n_rows: int, n_background: int, most_permutations: int) -> None:
     masker = shap.maskers.Independent(background[:, features], max_samples=n_background)
     explainer = shap.PermutationExplainer(predict, masker, seed=0)
     explainer(rows[:1, features], max_evals=100, silent=True)  # compiles
-    n_permutations, before = 4, None
+    n_permutations, before = 32, None
     while n_permutations <= most_permutations:
         max_evals = n_permutations * (2 * len(features) + 1)
         theirs = timed(lambda: explainer(rows[:, features], max_evals=max_evals, silent=True))  # noqa: B023
@@ -78,7 +78,7 @@ def beside_shap(n_rows: int, n_background: int, most_permutations: int) -> None:
             print(f"at equal error, shap takes {at_equal_error / ours.processor:.0f} times our processor time")
             return
         before = error, theirs.processor
-        n_permutations *= 4
+        n_permutations *= 2
     print(
         f"shap has not reached our error; it takes more than {theirs.processor / ours.processor:.0f} times our processor time"
     )

@@ -26,7 +26,7 @@ class Explains:
             Poisson loss its logarithm), the probability of a class, or what the regressor's ``predict`` gives.
         method : {"auto", "exact", "sampling"}, default="auto"
             "exact" evaluates all coalitions; "sampling" averages over random orders of the features and gives standard
-            errors. "auto" is exact for up to 12 selected features while that takes about two seconds on two cores.
+            errors. "auto" is exact for up to 12 selected features while that takes a few seconds, and samples otherwise.
         max_error : float, default=0.01
             Sampling stops when the root mean square of the standard errors is at most this fraction of the standard deviation
             of the explained scores.

@@ -17,7 +17,7 @@ from skinnytrees.explain.games import Game
 
 # All coalitions of up to so many features are evaluated if asked for; beyond, time and memory double with every feature.
 MOST_FEATURES_EXACT = 14
-# What "auto" takes for affordable: as many features, and splits to evaluate (about two seconds on two cores).
+# What "auto" takes for affordable: as many features, and splits to evaluate (about 5 s of one core).
 _MOST_FEATURES_AUTO = 12
 _MOST_SPLITS_AUTO = 2e10
 # Orders per row and background row in each round; two are the fewest that have a variance.

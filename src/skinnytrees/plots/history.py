@@ -30,9 +30,8 @@ class HistoryDisplay:
     >>> import matplotlib; matplotlib.use("Agg")
     >>> from sklearn.datasets import load_wine
     >>> from skinnytrees import SkinnyTreesClassifier
-    >>> from skinnytrees.penalties import GroupL0
     >>> X, y = load_wine(return_X_y=True)
-    >>> model = SkinnyTreesClassifier(penalty=GroupL0(20, rate=0.1), max_epochs=2, random_state=0).fit(X, y)
+    >>> model = SkinnyTreesClassifier(penalty=None, max_epochs=2, random_state=0).fit(X, y)
     >>> model.plot_history().axes_[1].get_ylabel()
     'number of features'
     """
