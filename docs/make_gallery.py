@@ -81,7 +81,9 @@ def pictures() -> Iterator[tuple[str, Draw]]:
     yield "stability", lambda: selector.plot()
 
     X_all, y_all = load_breast_cancer(return_X_y=True, as_frame=True)
-    evaluation = evaluate(SkinnyTreesClassifier(8, random_state=0), X_all, np.array(["malignant", "benign"])[y_all], cv=5)
+    evaluation = evaluate(
+        SkinnyTreesClassifier(8, random_state=0), X_all, np.array(["malignant", "benign"])[y_all], cv=5
+    )
     yield "evaluation", lambda: evaluation.plot()
 
 
