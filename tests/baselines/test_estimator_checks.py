@@ -14,7 +14,10 @@ from tests.baselines.helpers import new
 
 EACH_TIME = ["l1_path", "xgboost"]
 # One soft tree of the quick settings cannot tell iris's classes apart.
-ENOUGH = {name: {"max_epochs": 60, "max_depth": 3, "batch_size": 8} for name in ("group_lasso_tree", "skinny_tree")}
+ENOUGH = {
+    **{name: {"max_epochs": 60, "max_depth": 3, "batch_size": 8} for name in ("group_lasso_tree", "skinny_tree")},
+    "lassonet": {"max_epochs": (200, 10)},  # nor can its quick settings fit a line
+}
 
 _EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
 _BOOTSTRAP = "forests draw rows by number, so that a row of weight two is not drawn like two rows"
