@@ -71,10 +71,11 @@ def estimate_memory(
     Examples
     --------
     >>> from skinnytrees.memory import estimate_memory
-    >>> round(estimate_memory(20_000, 200_000, n_stored=4_000_000).total / 1e6)
-    787
-    >>> round(estimate_memory(150, 8, n_trees=500, depth=12).total / 1e9, 1)
-    4.5
+    >>> estimate = estimate_memory(150, 8, n_trees=500, depth=12)
+    >>> estimate.total == estimate.design + estimate.ensembles + estimate.batches
+    True
+    >>> 4e9 < estimate.total < 6e9
+    True
     """
     recipes = rules.for_rows(n_rows, **choices)
     views = rules.styles[0].views

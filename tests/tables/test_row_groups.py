@@ -16,6 +16,8 @@ from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.penalties import GroupL0
 from skinnytrees.tables.rows import Rows, fold_rows, merge_rows, split_rows
 
+# Whether a penalty removes anything is not what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
 seeds = st.integers(0, 2**32 - 1)
 QUICK = {"max_epochs": 2, "random_state": 0}
 
@@ -277,9 +279,7 @@ def test_held_out_groups_are_whole_in_the_fit(monkeypatch):
     X = np.column_stack([X, groups])
     model = SkinnyTreesClassifier(3, validation_fraction=0.2, **QUICK)
     seen = []
-    monkeypatch.setattr(
-        model, "_fit_path", lambda splits, columns, rng: seen.append((splits.training, splits.held_out))
-    )
+    monkeypatch.setattr(model, "_fit_path", lambda splits, *_: seen.append((splits.training, splits.held_out)))
     model.fit(X, y, groups=groups)
     model.fit(X, y)
     (training, held_out), (mixed_training, mixed_held_out) = ([set(rows.X[:][:, -1]) for rows in pair] for pair in seen)
@@ -298,7 +298,7 @@ def test_folds_of_a_fit_keep_groups_together(cv, n_folds, estimator, monkeypatch
     X, groups = np.column_stack([X, groups % 5]), groups % 5
     model = estimator(3, cv=cv, **QUICK)
     seen = []
-    monkeypatch.setattr(model, "_fit_path", lambda splits, columns, rng: seen.extend(splits.folds))
+    monkeypatch.setattr(model, "_fit_path", lambda splits, *_: seen.extend(splits.folds))
     model.fit(X, y, groups=groups)
     assert len(seen) == n_folds
     for pair in seen:
