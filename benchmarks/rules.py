@@ -1,8 +1,8 @@
 """What each rule of the default path is worth: one rule is changed at a time, and held-out rows judge.
 
 ``python -m benchmarks.rules`` fits the default and every alternative on data that anybody has (scikit-learn's own
-and generated) and prints the table of ``docs/rules.md``; ``--rules swaps branches`` or ``--sets wine digits`` takes some only,
-``--set-rule swaps.gain=0.99`` one that is not in the list.
+and generated) and prints the table of ``docs/rules_notebook.md``; ``--rules swaps branches`` or ``--sets wine digits`` takes some
+only, ``--set-rule swaps.gain=0.99`` one that is not in the list.
 ``--sets "lung, learning rows"`` takes one of the paper's sets without its test rows, if SKINNYTREES_DATA names their folder.
 Fits are appended to ``benchmarks/results/rules.csv``, and those already there are not repeated, so an interrupted run goes on
 where it stopped. After a change of the package, remove the file.

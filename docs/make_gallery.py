@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.model_selection import train_test_split
 
-from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
+from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, evaluate
 from skinnytrees.estimators.stability import StabilitySelector
 from skinnytrees.penalties import GroupL0
 from skinnytrees.plots import FeaturePathDisplay
@@ -79,6 +79,12 @@ def pictures() -> Iterator[tuple[str, Draw]]:
     yield "history", lambda: penalised.plot_history()
     selector = StabilitySelector(SkinnyTreesRegressor(4), n_resamples=10, random_state=0).fit(X_sugar, sugar)
     yield "stability", lambda: selector.plot()
+
+    X_all, y_all = load_breast_cancer(return_X_y=True, as_frame=True)
+    evaluation = evaluate(
+        SkinnyTreesClassifier(8, random_state=0), X_all, np.array(["malignant", "benign"])[y_all], cv=5
+    )
+    yield "evaluation", lambda: evaluation.plot()
 
 
 def main(folder: Path = FOLDER) -> None:

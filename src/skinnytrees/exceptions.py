@@ -2,7 +2,7 @@
 
 
 class DivergenceError(ValueError):
-    """Training left the numbers a computer can hold.
+    """Training diverged: the loss or the weights are no longer finite numbers.
 
     Examples
     --------

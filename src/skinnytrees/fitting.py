@@ -112,7 +112,7 @@ class PathFit(NamedTuple):
 
 
 class FoldBranch(NamedTuple):
-    """A branch of a walk on the other folds: the support at each size, and what its ensemble says about the held-out rows."""
+    """A branch of a walk on the other folds: the support at each size, and the outputs of its ensemble on the held-out rows."""
 
     kept: Rows
     held: Rows
@@ -150,7 +150,7 @@ def fit_penalised(
 def fit_path(problem: Problem, splits: Splits, settings: PathSettings, rng: np.random.Generator) -> PathFit:
     """Walk the path, choose a size within the budget, make the final ensemble there.
 
-    Where the path branches (see ``Walk``), the branch that is better at its chosen size on the rows that judge is taken.
+    Where the path branches (see ``Walk``), the branch that is better at its chosen size on held-out rows is taken.
     """
     with computing():
         problem, settings, prepared = choose_style(problem, splits, settings, rng)
@@ -175,7 +175,7 @@ def fit_path(problem: Problem, splits: Splits, settings: PathSettings, rng: np.r
 def choose_style(
     problem: Problem, splits: Splits, settings: PathSettings, rng: np.random.Generator
 ) -> tuple[Problem, PathSettings, Prepared]:
-    """The problem, seen in the style whose first ensemble is best on held-out rows, with the rules for it and its rows.
+    """The problem, encoded in the style whose first ensemble is best on held-out rows, with the rules for it and its rows.
 
     Without held-out rows, or where nothing is pruned, the first style is taken. Where columns are screened first, the first
     ensemble that is pruned does not read all of them, and there is one style for that.
@@ -290,7 +290,7 @@ def _finish(walked: Walked, rng: np.random.Generator) -> tuple[SoftTrees, FinalC
 
 
 def _choose_final(walked: Walked, rng: np.random.Generator) -> FinalChoice:
-    """How the final ensemble at a candidate's support is made, by what its like do on rows that they have not seen."""
+    """How the final ensemble at a candidate's support is made, chosen by held-out rows."""
     problem, splits, settings, _, walk, folds, candidate = walked
     pairs = []
     if splits.held_out is not None:
@@ -314,7 +314,7 @@ def _choose_final(walked: Walked, rng: np.random.Generator) -> FinalChoice:
 
 
 def _final_styles(problem: Problem) -> tuple[Problem, Problem]:
-    """How the final ensemble may see the columns: as the walk did, but unfolded, or as plain values."""
+    """How columns may be encoded for the final ensemble: as on the path, but unfolded, or as plain values."""
     return replace(problem, views=replace(problem.views, folded=False)), replace(problem, views=Views.linear_only())
 
 
@@ -324,7 +324,7 @@ def _as_fold(problem: Problem, kept: Rows, held: Rows, support: NDArray[np.intp]
 
 
 def _warn_if_nothing_learned(judge: Judge, evidence: Evidence | None) -> None:
-    """Say it where the final model is no better than a constant on rows it has not seen."""
+    """Warn if the final model is no better than a constant on rows that it has not seen."""
     if evidence is None:
         return
     score, _ = judge.scores(evidence)

@@ -21,7 +21,7 @@ _BYTES_PER_STORED_VALUE = 12  # of a sparse design: the value, and its column as
 _COLUMNS_PER_NUMBER = 3
 # Adam holds the gradient and two moments beside the weights; every training holds the weights it started from.
 _COPIES_OF_ADAM, _COPIES_OF_SGD = 5, 2
-# The system is not asked about less.
+# For less than this, the available memory is not checked.
 _NEVER_TOO_LARGE = 2**28
 # The sizes of a path, each three quarters of the one before, add up to four times the first.
 _SIZES_OF_A_PATH = 4.0
@@ -58,7 +58,7 @@ def estimate_memory(
     n_stored : int or None
         Stored values of a sparse table; None for a dense one.
     n_threads : int, default=1
-        Trainings side by side.
+        Trainings in parallel.
     rules : PathRules
         The path's own numbers.
     **choices : int
@@ -94,7 +94,7 @@ def estimate_memory(
 def estimate_training_memory(
     X: Any, size: tuple[int, int], settings: TrainingSettings, n_outputs: int = 1
 ) -> MemoryEstimate:
-    """Memory that one training of so many trees of this depth takes beside the table, with a penalty or without."""
+    """Memory that one training of this many trees of this depth takes beside the table, with a penalty or without."""
     n_trees, depth = size
     recipe = replace(
         DEFAULT_RULES.screening.start, n_trees=n_trees, depth=depth, batch_size=min(settings.batch_size, X.shape[0]),
@@ -105,7 +105,7 @@ def estimate_training_memory(
 
 
 def refuse_if_too_large(estimate: MemoryEstimate, available: int | None = None) -> None:
-    """Say it at once where a fit cannot succeed, with the memory that the system says is available unless it is given.
+    """Refuse a fit that cannot succeed before it starts, by the memory that the system says is available unless it is given.
 
     Examples
     --------

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import make_scorer, mean_absolute_error
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
-from skinnytrees.exceptions import NothingLearnedWarning
+from skinnytrees.exceptions import NothingLearnedWarning, SelectionWarning
 from skinnytrees.path.evidence import Judge
 from skinnytrees.penalties import GroupL0
 
@@ -50,7 +50,8 @@ def test_clear_signal_brings_no_warning(estimator, evidence):
 @pytest.mark.parametrize("parameters", [{"validation_fraction": None}, {"penalty": GroupL0(0.1)}, {"penalty": None}])
 def test_nothing_is_said_where_no_rows_judge_the_final_model(parameters):
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", NothingLearnedWarning)
+        warnings.simplefilter("ignore", SelectionWarning)
         SkinnyTreesRegressor(**parameters, **QUICK).fit(*table(SkinnyTreesRegressor, signal=False))
 
 

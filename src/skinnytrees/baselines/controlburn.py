@@ -34,7 +34,7 @@ from skinnytrees.baselines.selection_path import PathEntry, SelectionPath, best_
 
 Array = NDArray[np.float64]
 
-# A round ends when so many changes in a row were small; the forest, when so many gains were.
+# A round ends when this many changes in a row were small; the forest, when this many gains were.
 _TAIL = 5
 _TAIL_OF_GAINS = 3
 _FEWEST_ROUNDS = 4

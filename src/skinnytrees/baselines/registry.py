@@ -56,7 +56,7 @@ class System:
 
 
 def choose(systems: dict[str, System], task: str | None, n_classes: int | None) -> dict[str, System]:
-    """Those that are installed, are defined for the task and take so many classes."""
+    """Those that are installed, are defined for the task and take this many classes."""
     chosen = {}
     for name, system in systems.items():
         too_many = n_classes is not None and n_classes > 2 and system.binary_only and task != "regression"

@@ -46,7 +46,7 @@ class _ReliefF(RankingSelection):
         n_rows = len(problem.rows.y)
         rows = np.random.default_rng(problem.seed).permutation(n_rows)[: self.max_rows]
         sample = problem.rows.take(np.sort(rows))
-        # Each row looks at so many near rows of its own class and of the others.
+        # Each row looks at this many near rows of its own class and of the others.
         smallest = np.bincount(sample.y).min() - 1 if problem.n_classes else len(sample.y) // 2
         n_neighbors = int(np.clip(smallest, 1, self.n_neighbors))
         relief = skrebate.ReliefF(n_neighbors=n_neighbors, n_jobs=1)

@@ -166,7 +166,7 @@ def _in_words(budget: int, scoring: str, rows: list[dict[str, Any]]) -> str:
         text += (
             f" Clearly better than {OURS}: {', '.join(clear) or 'none'}; clearly worse: {', '.join(worse) or 'none'}"
         )
-        text += "; of the others the folds cannot tell."
+        text += "; for the others the difference is within noise."
     failed = [row["system"] for row in rows if row["failed"]]
     return text + (f" Some fits did not finish: {', '.join(failed)}." if failed else "")
 

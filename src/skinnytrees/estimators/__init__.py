@@ -1,4 +1,4 @@
-"""scikit-learn's face: the classifier, the regressor, stability selection, and reading them from files."""
+"""The scikit-learn interface: the classifier, the regressor, stability selection, and reading them from files."""
 
 from skinnytrees.estimators.classifier import SkinnyTreesClassifier
 from skinnytrees.estimators.loading import load

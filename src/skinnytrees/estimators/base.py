@@ -173,7 +173,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         return Rows(X, Y, combine_weights(weight, self._class_weights(Y, weight)))
 
     def _read_table(self, X: Any, reset: bool) -> Any:
-        """All columns as numbers; a frame's words are learned with ``reset``."""
+        """All columns as numbers; with ``reset``, the categories of a frame are learned."""
         X = open_table(self, X, None if reset else self._vocabulary, reset=reset)
         if reset:
             self._vocabulary = Vocabulary.learn(X, self._categorical_columns())
@@ -191,7 +191,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
     def _split(
         self, given: Rows, rows: Rows, keys: NDArray[np.uint64], held_out: Rows | None, rng: np.random.Generator
     ) -> Splits:
-        """Which rows train and which judge: those the user names, else folds where rows are few, else a held-out fraction."""
+        """Training and held-out rows: those the user names, else folds if rows are few, else a held-out fraction."""
         rules = self._rules.evidence
         if held_out is not None:
             refuse_unless(
@@ -222,7 +222,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
                 f"cv={self.cv} asks for more folds than there are rows ({len(rows.Y)}). Use a number up to {len(rows.Y)}.",
             )
             return self._own_folds(rows, int(self.cv), rng)
-        # Folds that are given as row numbers speak of the rows as they were given.
+        # Folds that are given as row numbers refer to the rows in the user's order.
         splitter = check_cv(self.cv, given.Y[:, 0], classifier=is_classifier(self))
         targets_and_groups = (given.Y[:, 0],) if given.group is None else (given.Y[:, 0], given.group)
         folds = splitter.split(np.zeros((len(given.Y), 1)), *targets_and_groups)
@@ -371,7 +371,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         small = copy.copy(self)
         small.__dict__.pop("path_", None)
         for name in ("feature_budget", "feature_costs", "feature_groups", "always_select"):
-            setattr(small, name, None)  # they speak of the columns that there were
+            setattr(small, name, None)  # they refer to the columns of the fit
         if not isinstance(self.categorical_features, str):
             small.categorical_features = np.flatnonzero(np.isin(kept, sorted(self._categorical_columns()))).tolist()
         names = self._names()
@@ -415,7 +415,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         return self.model_.narrowed.raw(read_columns(self, X, self._vocabulary, self.model_.features))
 
     def _is_ready(self, X: Any) -> bool:
-        """Whether scikit-learn's checks, which take longer than predicting a row, would have nothing to say."""
+        """Whether scikit-learn's checks, which take longer than predicting a row, would find nothing."""
         as_wide = is_float_array(X) and X.shape[1] == self.n_features_in_
         return as_wide and self._vocabulary is None and self._names() is None
 
@@ -425,7 +425,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
 
 
 def _warn_if_constant(groups: Groups, varies: NDArray[np.bool_]) -> None:
-    """Say it where no column that may be used has more than one value."""
+    """Warn if no column that may be used has more than one value."""
     if not varies[groups.features].any():
         warnings.warn(
             "No column that fits the budget has more than one value, so that the model is a constant. Check X, or allow more "

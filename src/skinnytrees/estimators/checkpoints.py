@@ -1,4 +1,4 @@
-"""Fits that go on after they were killed: what has to hold for that, and the file in which they keep what is finished."""
+"""Fits that continue after they were killed: the conditions for that, and the file that keeps what is finished."""
 
 import contextlib
 import os

@@ -34,7 +34,7 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
     Parameters
     ----------
     feature_budget : int, float or None, default=None
-        At most this many features (int) or this fraction of them (float up to 1); with ``feature_costs="groups"``, so many
+        At most this many features (int) or this fraction of them (float up to 1); with ``feature_costs="groups"``, this many
         groups; with other ``feature_costs``, at most this total cost. Always met. None allows all features.
     size_rule : {"best", "one_se", "full"}, default="best"
         Which size within the budget to take: the largest that is as good as the best, up to the noise of the held-out
@@ -44,8 +44,8 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         A scikit-learn scorer name or callable by which sizes, branches and final ensembles are compared on held-out rows;
         None compares by the loss.
     n_estimators : int or "auto", default="auto"
-        Number of trees; with the path, of each of the ensembles whose mean is the final one. "auto" adapts to the size of
-        the data.
+        Number of trees of the fitted model; with the path, of all ensembles together whose mean is the final model. "auto" adapts
+        to the size of the data.
     max_depth : int or "auto", default="auto"
         Depth of every tree; each tree is full. With the path, of the final ensemble.
     learning_rate : float or "auto", default="auto"
@@ -53,7 +53,7 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
     max_epochs : int or "auto", default="auto"
         Passes over the training rows; with a penalty object, exactly this many; with the path, for the final ensemble.
     batch_size : int or "auto", default="auto"
-        Rows a step; as many as there are rows, or more, trains on the full batch.
+        Rows per step; as many as there are rows, or more, trains on the full batch.
     l2 : float or "auto", default="auto"
         Ridge: ``l2 / (n_estimators * n_splits)`` times the squared norm of the hyperplanes, as in the paper.
     activation : {"sigmoid", "smoothstep"}, Sigmoid or SmoothStep, default="sigmoid"
@@ -63,7 +63,7 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
     optimizer : {"sgd", "adam"}, SGD or Adam, default="sgd"
         With a penalty object: the paper's plain steps, or Adam (for ``penalty=None`` only).
     schedule : {"constant", "one_cycle"}, Constant or OneCycle, default="constant"
-        Course of the learning rate, with a penalty object or None.
+        Schedule of the learning rate, with a penalty object or None.
     feature_costs : array, mapping, Series or "groups", default=None
         Cost of each feature; 0 is free, infinity means never. Columns that a mapping leaves out cost 1. Where
         ``feature_groups`` is a mapping, too, the name of a group stands for its total cost. With "groups" every group costs 1,
@@ -77,8 +77,8 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     standardize : bool, default=True
-        Bring columns to mean 0 and deviation 1, and cut what lies farther out than five deviations; with the path, also read
-        their ranks where the table is not wide. False leaves them as they are.
+        Scale columns to mean 0 and standard deviation 1, and clip values beyond five standard deviations; with the path, also use
+        their ranks if the table is not wide. False leaves them as they are.
     validation_fraction : float, "auto" or None, default="auto"
         Fraction of the rows that is held out to choose the size (with a penalty object: to watch training). "auto" holds out a
         fifth; with the path and fewer than 400 rows, it holds out every row once, by five folds, so that all rows train the final
@@ -237,7 +237,7 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         return become(self, fresh)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Raw scores: for two classes the log-odds of the second one, else one column a class.
+        """Raw scores: for two classes the log-odds of the second one, else one column per class.
 
         Parameters
         ----------

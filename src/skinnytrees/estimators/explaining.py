@@ -20,7 +20,7 @@ class Explains:
             Rows to explain.
         background : array or frame, int or None, default=None
             Rows that features outside a coalition are taken from; the explanation tells how a row differs from them. None takes
-            up to 100 rows of X, evenly spaced; an int takes up to so many. Give training rows where X has only a few rows.
+            up to 100 rows of X, evenly spaced; an int takes up to this many. Give training rows where X has only a few rows.
         output : {"raw", "probability", "prediction"}, default="raw"
             What the contributions add up to: the raw score (``decision_function``; of a regressor the predicted value, with a
             Poisson loss its logarithm), the probability of a class, or what the regressor's ``predict`` gives.

@@ -119,7 +119,7 @@ def _short(value: Any) -> str:
 
 
 def warn_of_selection(estimator: Any, groups: Groups) -> None:
-    """Say so where a penalty has removed everything that it may, or nothing."""
+    """Warn if a penalty has removed everything that it may, or nothing."""
     penalty = estimator.penalty
     if mode_of(penalty) != PENALISED or groups.always_selected.all() or not np.any(penalty.strength(np.ones(1)) > 0):
         return

@@ -34,14 +34,14 @@ class SkinnyTreesRegressor(RegressorMixin, SkinnyTrees):
         ``feature_costs``, at most this total cost.
     loss : {"squared_error", "huber", "quantile", "poisson"} or object, default="squared_error"
         What training minimises: a name, an object of ``skinnytrees.losses`` such as ``Quantile(level=0.9)``, or any object
-        with ``value(y, raw)`` (one number a row) and ``gradient(y, raw)``.
+        with ``value(y, raw)`` (one number per row) and ``gradient(y, raw)``.
     size_rule, scoring, n_estimators, max_depth, learning_rate, max_epochs, batch_size, l2, activation, penalty, \
 optimizer, schedule, feature_costs, feature_groups, always_select, categorical_features, \
 validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         As in :class:`SkinnyTreesClassifier`.
     standardize : bool, default=True
-        Bring columns, and the target where the loss allows it, to mean 0 and deviation 1, and cut what in a column lies
-        farther out than five deviations; False leaves them as they are.
+        Scale columns, and the target where the loss allows it, to mean 0 and standard deviation 1, and clip columns at five
+        standard deviations; False leaves them as they are.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
             warn_of_survival_pairs(Y)
         refuse_unless(
             Y.shape[1] == self._n_targets,
-            f"y_val has {Y.shape[1]} targets a row, but y has {self._n_targets}. Give both the same targets.",
+            f"y_val has {Y.shape[1]} targets per row, but y has {self._n_targets}. Give both the same targets.",
         )
         self._loss().check_target(Y)
         return Y

@@ -98,7 +98,7 @@ def false_selection_bound(mean_selected: float, n_features: int, threshold: floa
     n_features : int
         Number of features in all.
     threshold : float in (0.5, 1]
-        Share of the resamples that must select a feature.
+        Fraction of the resamples that must select a feature.
 
     Returns
     -------
@@ -119,17 +119,17 @@ def false_selection_bound(mean_selected: float, n_features: int, threshold: floa
 
 
 def least_threshold(mean_selected: float, n_features: int, max_false_selections: float) -> float:
-    """The threshold at which the bound is ``max_false_selections``; refused if no share of resamples is that large."""
+    """The threshold at which the bound is ``max_false_selections``; refused if it exceeds 1."""
     threshold = (1 + mean_selected**2 / (max_false_selections * n_features)) / 2
     if threshold > 1 + 1e-12:
         fewer = math.isqrt(int(max_false_selections * n_features + 1e-9))
         least = math.ceil(1000 * mean_selected**2 / n_features) / 1000
         select_fewer = (
-            f"select at most {fewer} a resample (feature_budget, or a setting of the estimator), or " if fewer else ""
+            f"select at most {fewer} per resample (feature_budget, or a setting of the estimator), or " if fewer else ""
         )
         raise ValueError(
             f"max_false_selections={max_false_selections:g} cannot be promised: with {mean_selected:g} of {n_features} "
-            f"features selected a resample, the threshold would have to be {threshold:.3g}, which is above 1. "
+            f"features selected per resample, the threshold would have to be {threshold:.3g}, which is above 1. "
             f"Instead, {select_fewer}set max_false_selections={least:g}."
         )
     return min(threshold, 1.0)

@@ -35,17 +35,17 @@ _MOST_CLASSES = 20
 _MOST_BARS = 30
 # Below this, Nogueira, Sechidis & Brown (2018) call the agreement of selections poor.
 _POOR_AGREEMENT = 0.4
-# Fewer resamples say little about their agreement.
+# With fewer resamples, their agreement is not known well enough for a warning.
 _FEWEST_TO_COMPARE = 10
-# The bound that the default number of features a resample is made for, where the user asks for none.
+# The bound that the default number of features per resample is chosen for, if the user asks for none.
 _USUAL_FALSE_SELECTIONS = 1.0
 
 
 class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
     r"""Select the features that an estimator selects again and again when it sees only part of the rows.
 
-    The rows are cut at random into two halves that share no row, the estimator is fitted on each, and this is repeated;
-    a feature is kept if the share of fits that selected it reaches a threshold. Noise features are selected by
+    The rows are split at random into two halves that have no row in common, the estimator is fitted on each, and this is
+    repeated; a feature is kept if the fraction of fits that selected it reaches a threshold. Noise features are selected by
     accident, and an accident of one half is rarely repeated on the other.
 
     Parameters
@@ -58,13 +58,13 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         ``feature_budget`` features, with no rows held out. Other targets are refused with the request to name an
         estimator.
     n_resamples : int, default=50
-        Number of fits; even, for they come in pairs: 50 are 25 cuts with two halves each. Time grows with it; the bound
+        Number of fits; even, for they come in pairs: 50 are 25 splits with two halves each. Time grows with it; the bound
         in the notes holds for any number.
     sample_fraction : float in (0, 0.5], default=0.5
-        Share of the rows (of each class, rounded down) in either part of a pair. The parts share no row, hence at most
-        one half.
+        Fraction of the rows (of each class, rounded down) in either part of a pair. The parts have no row in common, hence at
+        most one half.
     threshold : float in (0.5, 1], default=0.6
-        Keep features that at least this share of the fits selected.
+        Keep features that at least this fraction of the fits selected.
     max_false_selections : float or None, default=None
         Raise the threshold (never lower it) so that the expected number of falsely selected features is at most this,
         under the assumptions in the notes. What no threshold up to 1 can give is refused.
@@ -74,7 +74,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         least one: 4 of 100, 44 of 10,000. No more than ``feature_budget / threshold`` features can be stable, so give a
         larger number if you expect more. With ``estimator``, set the budget there.
     random_state : int, RandomState or None, default=None
-        Seed of the cuts and of the fits; the result does not depend on ``n_jobs``.
+        Seed of the splits and of the fits; the result does not depend on ``n_jobs``.
     n_jobs : int or None, default=None
         Fits that run at the same time, as in joblib; None is one, -1 all cores.
     verbose : int, default=0
@@ -83,7 +83,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     frequencies_ : array of shape (n_features_in_,)
-        Share of the fits that selected each feature.
+        Fraction of the fits that selected each feature.
     threshold_ : float
         The threshold that was used.
     support_ : array of bool of shape (n_features_in_,)
@@ -93,8 +93,8 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
     mean_selected_ : float
         Mean number of features that a fit selected.
     error_bound_ : float
-        Bound on the expected number of falsely selected features, see the notes; above ``n_features_selected_`` it
-        says nothing.
+        Bound on the expected number of falsely selected features, see the notes; above ``n_features_selected_`` it is not
+        informative.
     stability_index_ : float
         How much the resamples agree beyond chance, see ``selection_statistics.stability_index``. Below 0.4, ``fit``
         warns, unless there are fewer than ten resamples.
@@ -193,7 +193,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         X : array, sparse matrix or frame of shape (n_samples, n_features)
             Training table; the estimator decides what it may hold.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
-            Classes or numbers. Classes have the same shares in every resample, as nearly as whole rows allow.
+            Classes or numbers. Classes have the same frequencies in every resample, as nearly as whole rows allow.
         sample_weight : array of shape (n_samples,) or None
             Weight of each row, handed to the estimator; rows of weight zero are left out.
 
@@ -277,7 +277,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         ax.set_yticks(places, labels=[shorten(name) for name in _check_feature_names_in(self)[top]])
         ax.set_ylim(len(top) - 0.4, -0.6)
         ax.set_xlim(0, 1.02)
-        ax.set_xlabel("share of resamples that select the feature")
+        ax.set_xlabel("fraction of resamples that select the feature")
         ax.set_title(f"{self.n_features_selected_} of {self.n_features_in_} features are stable", loc="left")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False, loc="lower right")
@@ -313,7 +313,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         return self.estimator
 
     def _budget(self) -> int:
-        """Features a resample for the default estimator; a demand that they cannot meet is refused before any work."""
+        """Features per resample for the default estimator; a demand that they cannot meet is refused before any work."""
         n_features, limit = int(self.n_features_in_), self.max_false_selections
         if self.feature_budget is None:
             square = (2 * self.threshold - 1) * n_features * (limit or _USUAL_FALSE_SELECTIONS)
@@ -342,7 +342,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         self.n_features_selected_ = int(self.support_.sum())
 
     def _warn_if_resamples_disagree(self) -> None:
-        """Say it in words, since two fits that share few features are what a user must know about."""
+        """Warn if the resamples select different features, which a user must know."""
         if self.n_resamples < _FEWEST_TO_COMPARE or not self.stability_index_ < _POOR_AGREEMENT:
             return
         warnings.warn(
@@ -390,7 +390,7 @@ def _default_estimator(y: Any, budget: int) -> Any:
 
 
 def _stop_at_the_budget(report: Any) -> bool:
-    """Callback that ends the path; a path heeds it as soon as the budget is met, and smaller sizes are not wanted."""
+    """Callback that ends the path as soon as the budget is met, since smaller sizes are not needed."""
     return True
 
 
@@ -406,7 +406,7 @@ def _takes_weights(estimator: Any) -> bool:
 
 
 def _strata(estimator: Any, y: Any, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """Rows to be cut in the same way one class at a time; all together where y does not hold classes."""
+    """Rows to be split in the same way, one class at a time; all together where y does not hold classes."""
     refuse_unless(
         len(rows) > 1, f"X has {len(rows)} rows of positive weight, but two halves need at least 2. Give more rows."
     )

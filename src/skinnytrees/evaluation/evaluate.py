@@ -34,7 +34,7 @@ def evaluate(
     """Estimate how good a model will be on new rows, and how far its selection can be trusted.
 
     The whole fit is repeated in every fold, the selection of features included. A score on rows that took part in the selection,
-    such as ``path_.val_score``, is too good; this one is not.
+    such as ``path_.val_score``, is biased; this one is not.
 
     Parameters
     ----------

@@ -127,7 +127,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--seeds", type=int, default=_MOST_SEEDS,
-        help=f"most runs a trial, of which the mean is compared (default: {_MOST_SEEDS})",
+        help=f"largest number of runs per trial, of which the mean is compared (default: {_MOST_SEEDS})",
     )  # fmt: skip
     parser.add_argument("--reference", type=Path, help="folder of churn_trials.csv")
     options = parser.parse_args()

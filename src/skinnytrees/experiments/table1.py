@@ -1,7 +1,7 @@
 """The paper's Table 1: support recovery and test error on a sparse linear model with correlated features.
 
-``python -m skinnytrees.experiments.table1`` fits one default regressor with ``size_rule="one_se"`` to each of 25 data sets a
-setting. The paper tuned over 500 trials a data set.
+``python -m skinnytrees.experiments.table1`` fits one default regressor with ``size_rule="one_se"`` to each of 25 data sets per
+setting. The paper tuned over 500 trials per data set.
 """
 
 import argparse
@@ -37,11 +37,11 @@ def run_once(correlation: float, n_features: int, n_samples: int, seed: int) -> 
 
 def main() -> None:
     """Run all settings and print them next to the paper's."""
-    parser = argparse.ArgumentParser(description="The paper's Table 1, one untuned fit a data set.")
+    parser = argparse.ArgumentParser(description="The paper's Table 1, one untuned fit per data set.")
     parser.add_argument("--repeats", type=int, default=25)
     options = parser.parse_args()
     print(
-        "| correlation | features | rows | test error | paper | features found | paper | F1 | paper | seconds a fit |"
+        "| correlation | features | rows | test error | paper | features found | paper | F1 | paper | seconds per fit |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for (correlation, p, n), (paper_error, paper_found, paper_f1) in PAPER.items():

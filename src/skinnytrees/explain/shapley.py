@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.explain.games import Game
 
-# All coalitions of up to so many features are evaluated if asked for; beyond, time and memory double with every feature.
+# All coalitions of up to this many features are evaluated if asked for; beyond, time and memory double with every feature.
 MOST_FEATURES_EXACT = 14
 # What "auto" takes for affordable: as many features, and splits to evaluate (about 5 s of one core).
 _MOST_FEATURES_AUTO = 12

@@ -1,8 +1,8 @@
-"""Penalised steps at the cost of the groups that are alive (exact).
+"""Penalised steps whose cost is that of the nonzero groups (exact).
 
-The rows of W that are not zero stand packed at its top. A group outside has zero weights, so it adds nothing to the
-scores, and a step brings it back only if ``eta ||x' D||`` exceeds the threshold. ``||x' D|| <= ||x|| ||D||`` rules out
-almost all of them without a look at their columns; the rest join the step with zero weights, and the threshold decides.
+The nonzero rows of W are stored contiguously at its top. A group outside has zero weights, so it adds nothing to the
+scores, and a step brings it back only if ``eta ||x' D||`` exceeds the threshold. ``||x' D|| <= ||x|| ||D||`` rules out almost all
+of them without reading their columns; the rest join the step with zero weights, and the threshold decides.
 """
 
 from skinnytrees.kernels.compilation import part
@@ -15,28 +15,28 @@ from skinnytrees.kernels.prox import norm_of, threshold_group
 SAFETY = 1.001
 
 
-# From so many multiplications on, a product is cut into two pieces that threads can share, or into four. The cut depends on the
-# size alone, so the last bits of a result do not depend on the number of threads.
+# From this many multiplications on, a product is divided into two tasks for several threads, or into four. The division depends
+# on the size alone, so the last bits of a result do not depend on the number of threads.
 _WORTH_TWO, _WORTH_FOUR = 1e7, 1e8
 
 
 @part
 def gather_batch(trees, data, active, work, rows):  # type: ignore[no-untyped-def]
-    """Fill work.S with the biases and work.X with the alive columns."""
+    """Fill work.S with the biases and work.X with the columns of nonzero groups."""
     repeat_row(trees.b, top(work.S, rows.shape[0]))
     gather_columns(data.X, rows, active.columns, active.n_alive[1], work.X)
 
 
 @part
 def count_pieces(n_rows, n_columns, n_splits):  # type: ignore[no-untyped-def]
-    """Into how many pieces the product of the batch with W is cut."""
+    """Into how many tasks the product of the batch with W is divided."""
     n_multiplications = float(n_rows) * n_columns * n_splits
     return 4 if n_multiplications > _WORTH_FOUR else 2 if n_multiplications > _WORTH_TWO else 1
 
 
 @part
 def add_scores(piece, n_pieces, n_rows, trees, active, work):  # type: ignore[no-untyped-def]
-    """S <- S + X W for one of the pieces into which the splits are cut."""
+    """S <- S + X W for one of the ranges into which the splits are divided."""
     n_splits, n_columns = trees.W.shape[1], active.n_alive[1]
     first, end = piece * n_splits // n_pieces, (piece + 1) * n_splits // n_pieces
     one = trees.W.dtype.type(1)
@@ -46,7 +46,7 @@ def add_scores(piece, n_pieces, n_rows, trees, active, work):  # type: ignore[no
 
 @part
 def begin_step(trees, data, active, work, rows, eta, limit):  # type: ignore[no-untyped-def]
-    """Let groups join that may return, and cut the step into blocks: how many there are."""
+    """Let groups join that may return, and divide the step into blocks; returns their number."""
     if admit(active, trees.W, top(work.D, rows.shape[0]), eta, limit):
         gather_columns(data.X, rows, active.columns, active.n_alive[1], work.X)
     n_pieces = count_pieces(rows.shape[0], active.n_alive[1], trees.W.shape[1])
@@ -96,7 +96,7 @@ def admit(active, W, D, eta, limit):  # type: ignore[no-untyped-def]
 
 @part
 def threshold_groups(W, active, first_group, end_group, hard, soft):  # type: ignore[no-untyped-def]
-    """Threshold a run of packed groups and note which of them keep weights; without thresholds, all do."""
+    """Threshold a contiguous range of packed groups and record which of them keep weights; without thresholds, all do."""
     starts, kept = active.starts, active.kept
     for i in range(first_group, end_group):
         own_hard, own_soft = hard * active.hard_factor[active.groups[i]], soft * active.soft_factor[active.groups[i]]
@@ -134,7 +134,7 @@ def drop_dead(active, W):  # type: ignore[no-untyped-def]
 
 @part
 def cut_blocks(active, columns_per_block):  # type: ignore[no-untyped-def]
-    """Cut the packed groups into runs of about so many columns, a group never in two; how many runs there are."""
+    """Divide the packed groups into ranges of about this many columns, no group in two; returns their number."""
     n_blocks, first = 0, 0
     for i in range(active.n_alive[0]):
         if active.starts[i + 1] - first > columns_per_block and active.starts[i] > first:

@@ -5,7 +5,7 @@ from skinnytrees.kernels.loops import add_combinations, clear, dot_rows
 from skinnytrees.kernels.numba_bridge.gemm import add_product_ta, add_product_tb
 from skinnytrees.kernels.numba_bridge.views import whole
 
-# Up to so many rows of A'B, and columns of AB', loops were faster than BLAS.
+# Up to this many rows of A'B, and columns of AB', loops were faster than BLAS.
 _FEW_ROWS = 24
 _FEW_COLUMNS = 8
 

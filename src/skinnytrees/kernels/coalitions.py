@@ -1,8 +1,8 @@
 """The ensemble's outputs for rows of which some features come from one row and the others from another.
 
-The score of a split is a sum with one term per feature, so a feature changes hands by changing one term of every split, however
-the feature is encoded. With logistic routing the sum is not needed either: exp(-score) is a product with one factor per feature,
-and the probability to go left is 1 / (1 + product). ``parts`` are such factors, or such terms.
+The score of a split is a sum with one term per feature, so replacing the value of a feature changes one term of every split,
+however the feature is encoded. With logistic routing the sum is not needed either: exp(-score) is a product with one factor per
+feature, and the probability to go left is 1 / (1 + product). ``parts`` are such factors, or such terms.
 
 Outputs are added to what ``out`` holds, so that a large ensemble can be evaluated some trees at a time. Arrays over
 splits and leaves have the layout of ``routing.py``.

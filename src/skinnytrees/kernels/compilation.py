@@ -1,7 +1,7 @@
 """How kernels are compiled: one decorator for functions, one for functions that are handed over as arguments.
 
 Losses and activations reach the compiled epoch as function arguments of a fixed signature. The epoch is then
-compiled once for all of them, and a loss written in plain Python goes through the same door.
+compiled once for all of them, and a loss written in plain Python uses the same interface.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from numba import types
 from skinnytrees.kernels.numba_bridge.disk_cache import cached_cfunc, protect_cache
 from skinnytrees.kernels.numba_bridge.options import NO_PYTHON_ENTRY, QUICKER_TO_COMPILE
 
-# Sums may be reordered (SIMD lanes need that), but NaN and infinity keep their meaning: they tell of divergence.
+# Sums may be reordered (SIMD lanes need that), but NaN and infinity keep their meaning: they indicate divergence.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 _OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy", **QUICKER_TO_COMPILE}
 
@@ -33,7 +33,7 @@ def inner_kernel(function: Callable[..., Any]) -> Any:
     return kernel(function, **NO_PYTHON_ENTRY)
 
 
-# A function that calls kernels and is called by kernels: spliced into its callers before compilation, because otherwise
+# A function that calls kernels and is called by kernels: inlined into its callers before compilation, because otherwise
 # each level of calls would be optimised again with all that is below it (measured once: 23 s to compile a first fit, then 10).
 part = numba.njit(inline="always", **_OPTIONS)
 

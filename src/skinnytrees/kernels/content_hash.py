@@ -1,6 +1,6 @@
 """Hashes of a table's rows and columns that do not depend on the order of either.
 
-Cells that are zero count for nothing, so that a dense table and its sparse version have the same hashes.
+Zeros are ignored, so that a dense table and its sparse version have the same hashes.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ def mixed(bits):  # type: ignore[no-untyped-def]
 
 @kernel
 def add_cell_hashes(bits, row_hash, column_hash, row_sum, column_sum):  # type: ignore[no-untyped-def]
-    """Add to each column's sum the hash of its cells with those of their rows, and to each row's sum the other way round."""
+    """Add to each column's sum the hash of its values with those of their rows, and to each row's sum the other way round."""
     for i in range(bits.shape[0]):
         for j in range(bits.shape[1]):
             if bits[i, j] != 0:
@@ -33,7 +33,7 @@ def add_cell_hashes(bits, row_hash, column_hash, row_sum, column_sum):  # type: 
 
 @kernel
 def add_stored_hashes(bits, starts, columns, row_hash, column_hash, row_sum, column_sum):  # type: ignore[no-untyped-def]
-    """The same for the stored cells of a CSR matrix."""
+    """The same for the stored values of a CSR matrix."""
     for i in range(len(starts) - 1):
         for k in range(starts[i], starts[i + 1]):
             j = columns[k]

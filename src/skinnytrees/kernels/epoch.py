@@ -1,8 +1,8 @@
 """One epoch in one compiled call (paper, Algorithm 1), and the evaluation of an ensemble.
 
-There are three epochs: ``train_epoch`` for a fixed support, ``train_active`` where groups come and go, ``train_csr`` for
-sparse rows. A fit uses one of them, and compiles no more than that. Within one, how to train is told by what it is
-given: samples or none, Adam's memory or none.
+There are three epochs: ``train_epoch`` for a fixed support, ``train_active`` where groups enter and leave, ``train_csr`` for
+sparse rows. A fit uses one of them, and compiles no more than that. Within one, the arguments decide how to train: with samples
+or none, with Adam's moments or none.
 """
 
 from math import sqrt
@@ -91,7 +91,7 @@ def train_active(trees, data, functions, work, active, queue, schedule, order, b
 
 @kernel
 def train_csr(trees, data, csr, functions, work, active, moments, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
-    """The same on sparse rows, or, given Adam's memory, steps of Adam without thresholds."""
+    """The same on sparse rows, or, given Adam's moments, steps of Adam without thresholds."""
     loss = 0.0
     for step in range(schedule.eta.shape[0]):
         rows = order[step * batch_size : (step + 1) * batch_size]

@@ -1,7 +1,7 @@
 """Prediction that visits only the nodes a row reaches, for ensembles whose splits are mostly exact zeros and ones.
 
-A split that sends all of a row to one side leaves the other side's whole subtree without work: neither its hyperplanes nor its
-leaves are read. That pays where few nodes are reached, because the loops over all nodes run in SIMD lanes and these do not:
+A split that sends all of a row to one side makes the other side's whole subtree unnecessary: neither its hyperplanes nor its
+leaves are read. That is faster where few nodes are reached, because the loops over all nodes run in SIMD lanes and these do not:
 :func:`visits_pay` compares the two. As there, a row takes the same steps alone or among others.
 """
 

@@ -1,7 +1,7 @@
 """Prediction: the ensemble's outputs for design rows, without BLAS.
 
-Every row goes through the same loops, alone or among others. So its outputs are the same to the last bit
-whatever stands beside it and however many threads BLAS has, and a single row does not wait for what only many rows need.
+Every row is computed by the same loops, alone or among others. So its outputs are the same to the last bit whatever the other
+rows and the number of threads of BLAS are, and a single row does not wait for what only many rows need.
 """
 
 from typing import Any, NamedTuple
@@ -41,7 +41,7 @@ def make_room(trees: Trees, n_rows: int) -> Room:
 
 @kernel
 def predict_rows(design, W, b, leaves, base, activation, theta, room, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` (rows, outputs); ``leaves`` has one row an output, and ``base`` is added to the trees' sum."""
+    """Fill ``out`` (rows, outputs); ``leaves`` has one row per output, and ``base`` is added to the trees' sum."""
     n_rows, n_splits = out.shape[0], b.shape[0]
     n_trees = leaves.shape[1] - n_splits
     for start in range(0, n_rows, _ROWS_AT_ONCE):

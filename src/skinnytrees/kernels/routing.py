@@ -1,11 +1,11 @@
-"""How a sample runs down soft trees and how its gradient runs back up (paper, section S2).
+"""The forward pass of a sample through soft trees and the backpropagation of its gradient (paper, section S2).
 
 Layout: node i of tree j of one sample stands at ``i * n_trees + j``, level after level, the leaves last. Where a level is
 ``width`` long, the node at ``at`` has its left child at ``at + width`` and its right child at ``at + 2 * width``: all left
 children of a level come before all right ones. So a level is one loop in SIMD lanes, however few the trees.
 
-Smooth-step's exact zeros take part in these loops: to look for dead nodes and to skip them was slower (docs/speed.md). Where
-the products can be skipped with them, in prediction, they are: see ``hard_splits.py``.
+Exact zeros of the smooth-step function take part in these loops: testing for nodes that no row reaches and skipping them was
+slower (docs/speed.md). Where the products can be skipped with them, in prediction, they are: see ``hard_splits.py``.
 """
 
 from skinnytrees.kernels.compilation import inner_kernel
@@ -45,7 +45,7 @@ def ascend(n_rows, n_trees, S, reach, leaf_gradient, D):  # type: ignore[no-unty
             below, width = at, width // 2
 
 
-# On slices, so that the compiler need not fear that one part of a row overlaps another: three times as fast.
+# On slices, so that the compiler knows that parts of a row do not overlap: three times as fast.
 
 
 @inner_kernel

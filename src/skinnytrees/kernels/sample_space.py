@@ -1,7 +1,7 @@
 """Steps for wide data, in the space of the samples: exactly those of feature space without a threshold.
 
-While no group is thresholded, W = shrinkage W0 + X'A. A step needs only Z = XW for all rows and K = XX', so it costs as
-many multiplications a row as there are rows, not as there are columns. W is formed when it is asked for.
+While no group is thresholded, W = shrinkage W0 + X'A. A step needs only Z = XW for all rows and K = XX', so it costs as many
+multiplications per row as there are rows, not as there are columns. W is formed when it is asked for.
 """
 
 from skinnytrees.kernels.compilation import kernel, part

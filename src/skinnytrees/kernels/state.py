@@ -1,4 +1,4 @@
-"""The bundles of arrays that kernels take, and how they are made."""
+"""The named tuples of arrays that kernels take, and how they are made."""
 
 from typing import Any, NamedTuple
 
@@ -207,13 +207,13 @@ class Moments(NamedTuple):
 
 
 def make_moments(trees: Trees) -> Moments:
-    """Adam's memory before the first step."""
+    """Adam's moments before the first step."""
     flat = trees.flat
     return Moments(trees.copy(), np.zeros_like(flat), np.zeros_like(flat), np.zeros(1, dtype=np.int64))
 
 
 class Samples(NamedTuple):
-    """Wide data seen from its rows: Z = XW, K = XX', and A with W = shrinkage W0 + X'A."""
+    """Wide data in sample space: Z = XW, K = XX', and A with W = shrinkage W0 + X'A."""
 
     Z: NDArray[Any]
     K: NDArray[Any]

@@ -1,7 +1,7 @@
 """Losses of one sample: value and gradient with respect to the ensemble's raw outputs.
 
 A loss of the library is one small class around one compiled function; a loss of a user is any object with ``value`` and
-``gradient``. Weighting and averaging over a batch are not their business.
+``gradient``. Weighting and averaging over a batch are done elsewhere.
 """
 
 import functools
@@ -61,7 +61,7 @@ class CompiledLoss:
         return raw
 
     def check_target(self, y: NDArray[Any]) -> None:
-        """Any finite number will do."""
+        """Any finite number is a valid target."""
 
     def for_targets(self, y: NDArray[Any]) -> "Loss":
         """The loss itself."""
@@ -145,7 +145,7 @@ class SquaredError(CompiledLoss):
 
 @dataclass(frozen=True)
 class Huber(CompiledLoss):
-    """Squared error near zero, absolute error beyond ``delta``: outliers pull with bounded force.
+    """Squared error near zero, absolute error beyond ``delta``: the gradient of outliers is bounded.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ class Multinomial(CompiledLoss):
         return powers / powers.sum(axis=1, keepdims=True)
 
     def ranking(self, y: NDArray[Any], raw: NDArray[Any], weight: NDArray[Any]) -> float:
-        """Area under the ROC curve, the mean over classes that are told from all others."""
+        """Area under the ROC curve, the mean over classes of each class against the rest."""
         counts = weight > 0
         with np.errstate(over="ignore", invalid="ignore"):
             labels, P = y[counts, 0], self.to_prediction(raw[counts])

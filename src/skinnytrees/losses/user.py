@@ -15,12 +15,12 @@ from skinnytrees.losses.base import Loss, TargetScale, signature_for
 class UserLoss:
     """Lets an object with ``value(y, raw)`` and ``gradient(y, raw)``, written in plain Python, stand for a loss.
 
-    Compiled code calls back into Python once a batch. An error in the user's code is kept, the batch's loss becomes NaN,
+    Compiled code calls Python once per batch. An error in the user's code is kept, the batch's loss becomes NaN,
     which stops training, and ``error`` tells why.
     """
 
     parameter = 0.0
-    can_be_calibrated = False  # nobody knows what zero means to the user's loss
+    can_be_calibrated = False  # what zero means to the user's loss is unknown
 
     def __init__(self, loss: Any) -> None:
         for method in ("value", "gradient"):
@@ -37,7 +37,7 @@ class UserLoss:
         return _PythonFunction(self, np.dtype(dtype))
 
     def target_scale(self, mean: NDArray[Any], deviation: NDArray[Any]) -> TargetScale:
-        """Targets as they are: the user's loss may not bear a change of scale."""
+        """Targets as they are: the user's loss may depend on their scale."""
         return TargetScale.none(len(mean))
 
     def to_prediction(self, raw: NDArray[Any]) -> NDArray[Any]:
@@ -69,7 +69,7 @@ class UserLoss:
                 refuse_unless(
                     result.shape == shape,
                     f"{name}(y, raw) of the loss {self.loss!r} gave an array of shape {result.shape} where {shape} was expected. "
-                    "Return one value a row, and a gradient of the shape of raw.",
+                    "Return one value per row, and a gradient of the shape of raw.",
                 )
             G[:] = gradient.reshape(G.shape)
             row_loss[:] = value

@@ -18,7 +18,7 @@ from skinnytrees.kernels.state import Trees, check_trees
 from skinnytrees.losses import TargetScale
 from skinnytrees.tables.encoding import Encoder, cached_pieces
 
-# Beyond these, one over the width of a split is no number of single precision.
+# Beyond these, the inverse of the width of a split is not a finite number in single precision.
 _SOFTEST = 1e-37, 1e37
 
 
@@ -100,7 +100,7 @@ class SoftTrees:
 
     @functools.cached_property
     def reached_nodes(self) -> Nodes | None:
-        """The trees node by node, where splits are so hard that rows had better visit only the nodes they reach."""
+        """The trees node by node, if splits are so hard that visiting only the nodes that a row reaches is faster."""
         exact = isinstance(self.activation, SmoothStep)
         return node_by_node(self.trees) if exact and visits_pay(self.trees, self.activation.theta) else None
 
@@ -130,9 +130,9 @@ class SoftTrees:
     def column_importances(self) -> NDArray[np.float64]:
         """Weights of each column in all splits, each times what the split changes in the outputs.
 
-        Weights alone say little: splits begin with large weights on random columns, and it is the leaves that learn which of
+        Weights alone are not enough: splits begin with large weights on random columns, and it is the leaves that learn which of
         them matter. A split changes the outputs by the distance between the mean leaves on its two sides, and a row reaches a
-        split at depth d with a chance of about 2**-d.
+        split at depth d with a probability of about 2**-d.
         """
         value, effects = self.trees.O.astype(np.float64), []
         while value.shape[1] > self.trees.n_trees:
@@ -149,7 +149,7 @@ def _stays_finite(model: SoftTrees) -> bool:
     largest = max(1.0, model.encoder.farthest, np.abs(model.encoder.curves.heights).max(initial=0.0))
     scores = largest * np.abs(model.trees.W).sum(axis=0, dtype=np.float64) + np.abs(model.trees.b)
     outputs = np.abs(model.trees.O).sum(axis=1, dtype=np.float64)
-    # Written so that a number that is none is not within the limits.
+    # Written so that NaN is not within the limits.
     limit = np.finfo(np.float32).max
     in_range = np.all(scores < limit) and np.all(outputs < limit) and np.isfinite(model.base).all()
     return bool(in_range) and model.encoder.is_finite

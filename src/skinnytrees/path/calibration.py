@@ -1,4 +1,4 @@
-"""Calibration: one factor of the raw outputs, so that an ensemble is as sure of itself as rows that it did not see allow."""
+"""Calibration: one factor of the raw outputs, which corrects over- or under-confidence on rows that were held out."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-# The factor is sought between these. Beyond them an ensemble says nothing, or the rows that judge it are too few.
+# The factor is sought between these. Beyond them an ensemble predicts nothing, or the held-out rows are too few.
 _LEAST, _MOST = 0.1, 3.0
-# A factor of e, up or down, has to lower the summed loss by this much: a few rows do not move it far from one.
+# A factor of e, up or down, has to lower the summed loss by this much: with few rows it stays near one.
 _PRIOR = 1.0
 
 
@@ -43,5 +43,5 @@ def best_factor(mean_loss: Callable[[float], float], n_rows: float) -> float:
 
 
 def effective_rows(weight: NDArray[np.float64]) -> float:
-    """How many equally weighted rows would say as much."""
+    """The effective sample size: how many equally weighted rows would be as informative."""
     return float(weight.sum() ** 2 / np.square(weight).sum())

@@ -1,4 +1,4 @@
-"""Comparison of candidates on the same held-out rows: how bad each one is, and how sure the difference of two is.
+"""Comparison of candidates on the same held-out rows: the loss of each, and the standard error of differences.
 
 Candidates are compared by the loss of every row, or by a scorer (``scoring.py``), which sees the ensembles' stored outputs.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skinnytrees.path.scored_rows import ScoredRows
 from skinnytrees.path.scoring import Scorer
 
-# With fewer bootstrap draws than these, a standard deviation over draws says nothing.
+# With fewer bootstrap draws than these, a standard deviation over draws is not reliable.
 _LEAST_DRAWS = 10
 # Stands for an unknown standard error: larger than any difference, and a multiple of it is still finite.
 _UNKNOWN_ERROR = float(np.sqrt(np.finfo(float).max))
@@ -22,11 +22,11 @@ _SEED_OF_DRAWS = 20240607
 
 
 class Comparison(Protocol):
-    """How bad several candidates are on the same rows, and how sure that is. Lower is better."""
+    """Losses of several candidates on the same rows with their standard errors. Lower is better."""
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """How bad each candidate is."""
+        """Loss of each candidate."""
 
     def difference(self, to: int) -> NDArray[np.float64]:
         """How much worse than candidate ``to`` each one is; zero at ``to``."""

@@ -1,14 +1,13 @@
 """Backward elimination of groups from a fitted ensemble, in two ways.
 
-*Plain*: a removed column is zero, its mean. *Filled in*: the columns that stay fill in for those that go. A column that
-others can stand in for should go first, but its weight is often shared with them: taking it out and leaving the rest as
-it is would look expensive. So a removed column x is replaced by its best linear prediction from the columns that stay,
-x = B x_rest + r, which is a change of their weights and biases and needs no training. What the ensemble loses is r alone,
-and the loss with Z - r w instead of Z = XW + b is the cost of the removal. Of two equal columns, one is free; of all the
-0/1 columns of a category, one is.
+*Plain*: a removed column is zero, its mean. *Filled in*: the columns that stay fill in for those that go. A column that others
+can replace should be removed first, but its weight is often distributed over them: removing it without changing the others would
+seem expensive. So a removed column x is replaced by its best linear prediction from the columns that stay, x = B x_rest + r,
+which is a change of their weights and biases and needs no training. What the ensemble loses is r alone, and the loss with Z - r w
+instead of Z = XW + b is the cost of the removal. Of two equal columns, one is free; of all the 0/1 columns of a category, one is.
 
-Where columns carry the same signal with noise of their own, though, keeping several is worth more, and the plain cost
-sees that: which of the two is better is for held-out rows to say.
+Where columns carry the same signal with noise of their own, however, keeping several is better, which the plain cost takes into
+account: held-out rows decide which of the two is better.
 """
 
 import heapq

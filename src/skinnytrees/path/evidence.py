@@ -1,4 +1,4 @@
-"""Evidence: what ensembles say about rows that their training did not see, and how they compare by that."""
+"""Evidence: outputs of ensembles on rows that they were not trained on, and the comparison of ensembles by them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Evidence(NamedTuple):
         )
 
     def take(self, ensembles: Sequence[int] | NDArray[np.intp]) -> "Evidence":
-        """What some of the ensembles say."""
+        """The outputs of some of the ensembles."""
         return self._replace(outputs=self.outputs[np.asarray(ensembles, dtype=np.intp)])
 
 
@@ -42,8 +42,8 @@ class Evidence(NamedTuple):
 class Judge:
     """Compares ensembles by their outputs: by the loss after calibration, or by the user's scorer.
 
-    Ensembles on many features are often too sure of themselves on few rows and yet rank rows better. Calibrated, they are
-    compared by what they know.
+    Ensembles on many features are often over-confident on few rows although they rank rows better. Calibration removes this
+    disadvantage from the comparison.
     """
 
     trainer: Trainer
@@ -51,7 +51,7 @@ class Judge:
     scorer: Scorer | None = None
 
     def compare(self, evidence: Evidence) -> Comparison:
-        """How bad each ensemble is."""
+        """Comparison of the ensembles."""
         if self.scorer is None:
             return self.compare_losses(evidence)
         target = self.target
@@ -64,7 +64,7 @@ class Judge:
         return LossComparison(np.array(losses), evidence.weight)
 
     def calibrated(self, evidence: Evidence) -> NDArray[np.float32]:
-        """The outputs of every ensemble, as sure as these rows allow."""
+        """The outputs of every ensemble after calibration on these rows."""
         factors = [self.factor(evidence, i) for i in range(len(evidence.outputs))]
         return evidence.outputs * np.array(factors, dtype=np.float32)[:, None, None]
 
@@ -111,5 +111,5 @@ class HeldOutRows:
         return self.trainer.outputs(trees, data_of(self.data, self.groups.columns(groups)).X)
 
     def evidence(self, outputs: Sequence[NDArray[np.float32]]) -> Evidence:
-        """What several ensembles say about these rows."""
+        """Raw outputs of several ensembles on these rows."""
         return Evidence(np.array(outputs), self.data.Y, self.weight)

@@ -1,4 +1,4 @@
-"""The final ensemble at a chosen support: which ones are tried, which is taken, and how sure of itself it may be."""
+"""The final ensemble at a chosen support: which ones are tried, which is taken, and the calibration of its outputs."""
 
 import functools
 import itertools
@@ -18,14 +18,14 @@ from skinnytrees.threads import side_by_side
 
 
 class Fold(NamedTuple):
-    """Rows to train on and rows to judge by, with the design columns of a support; held-out rows are a single fold."""
+    """Rows to train on and rows to compare by, with the design columns of a support; held-out rows are a single fold."""
 
     training: Data
     judging: Data
 
 
 class Trial(NamedTuple):
-    """Blends to try on the folds, whose design columns are those of one style; none of the folds where no rows judge."""
+    """Blends to try on the folds, whose design columns are those of one style; no folds where no rows are held out."""
 
     folds: Sequence[Fold]
     blends: Sequence[Blend]
@@ -46,9 +46,9 @@ class FinalChoice(NamedTuple):
 
 
 def choose_final_ensemble(trials: Sequence[Trial], judge: Judge, noise: float, rng: np.random.Generator) -> FinalChoice:
-    """Of the trials' blends, the first that is not clearly worse than the best on the rows that judge.
+    """Of the trials' blends, the first that is not clearly worse than the best on held-out rows.
 
-    Without folds nobody can choose, and the first is taken as it is.
+    Without folds, the first is taken as it is.
     """
     if not trials[0].folds:
         return FinalChoice(0, trials[0].blends[0])
@@ -67,9 +67,9 @@ def choose_final_ensemble(trials: Sequence[Trial], judge: Judge, noise: float, r
 
 
 def _try_blends(trial: Trial, trainer: Trainer, rng: np.random.Generator) -> tuple[list[list[Trees]], Evidence]:
-    """For each fold, an ensemble by each of the blends; and what these say about the rows that judge."""
+    """For each fold, an ensemble by each of the blends; and their outputs on the held-out rows."""
     recipes = list(dict.fromkeys(itertools.chain(*trial.blends)))
-    # Either the folds run side by side or, where there is only one, the copies of its ensembles.
+    # Either the folds run in parallel or, where there is only one, the copies of its ensembles.
     inner = replace(trainer, n_threads=1) if len(trial.folds) > 1 else trainer
 
     def blended(fold: Fold, rng: np.random.Generator) -> list[Trees]:

@@ -65,7 +65,7 @@ class Branch(NamedTuple):
 
     @classmethod
     def best_of(cls, starts: Sequence["Branch"]) -> "Branch":
-        """Of several starts, at every size the one of least training loss: few held-out rows cannot tell them apart."""
+        """Of several starts, at every size the one of least training loss: few held-out rows cannot distinguish them."""
         losses = np.array([[point.train_loss for point in one.points] for one in starts])
         best = [starts[i] for i in losses.argmin(axis=0)]
         return cls(
@@ -99,7 +99,7 @@ def keep_by_norm(point: PathPoint, groups: Groups, target: Target) -> NDArray[np
 
 
 def group_norms(W: NDArray[Any], groups: Groups) -> NDArray[np.float64]:
-    """Root mean square over its rows of each group's norm: a group of many columns has no head start."""
+    """Root mean square over its rows of each group's norm: a group of many columns has no advantage."""
     squares = np.einsum("kj,kj->k", W, W).astype(np.float64)
     offsets = groups.column_offsets
     return np.sqrt(np.add.reduceat(squares, offsets[:-1]) / np.diff(offsets))

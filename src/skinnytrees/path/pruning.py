@@ -13,7 +13,7 @@ from skinnytrees.path.targets import Target
 
 
 def start_pruning(inputs: PathInputs, groups: NDArray[np.intp], rng: np.random.Generator) -> PathPoint:
-    """A new ensemble on these groups, to prune from; where it has learned nothing, it is trained anew for longer."""
+    """A new ensemble on these groups, to prune from; if it has learned nothing, it is trained again for longer."""
     data, rules = inputs.rows_of(groups), inputs.rules.pruning
     recipe = for_columns(inputs.recipes.prune, data.X.shape[1], rules)
     trees, loss = inputs.trainer.start(data, recipe, rng)
@@ -53,7 +53,7 @@ def for_columns(recipe: Recipe, n_columns: int, rules: PruningRules) -> Recipe:
 
 
 def after_losing(recipe: Recipe, fraction: float, rules: PathRules) -> Recipe:
-    """Fewer epochs where less than the usual fraction of the groups has gone."""
+    """Fewer epochs where less than the usual fraction of the groups was removed."""
     relative = min(1.0, fraction / (1 - rules.sizes.ratio)) ** rules.pruning.epochs_power
     least = min(rules.training.fewest_epochs, recipe.n_epochs)
     return replace(recipe, n_epochs=max(least, round(recipe.n_epochs * relative)))

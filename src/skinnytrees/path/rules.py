@@ -1,7 +1,8 @@
-"""All numbers that shape the path, as data, and the recipes that follow from them for a number of training rows.
+"""All numbers that determine the path, as data, and the recipes that follow from them for a number of training rows.
 
-A rule is a field with its reason; ``docs/rules.md`` has the measurements. Other rules are ``dataclasses.replace(...)`` of these,
-or :func:`replace_rule` by name, and are handed down from the estimator: nothing here is read from a module by the phases.
+A rule is a field with its reason; ``docs/rules_notebook.md`` has the measurements. Other rules are ``dataclasses.replace(...)``
+of these, or :func:`replace_rule` by name, and are handed down from the estimator: nothing here is read from a module by the
+phases.
 """
 
 import difflib
@@ -39,7 +40,7 @@ class Recipe:
     n_copies: int = 1
 
     def with_total_trees(self, n_trees: int) -> "Recipe":
-        """So many trees in all copies together: as many copies, up to ``n_copies``, as divide it and leave each enough trees."""
+        """The recipe for this many trees in all copies together, in up to ``n_copies`` copies of equal and sufficient size."""
         fits = [n for n in range(1, self.n_copies + 1) if n_trees % n == 0 and n_trees // n >= _FEWEST_TREES_PER_COPY]
         n_copies = max(fits, default=1)
         return replace(self, n_trees=n_trees // n_copies, n_copies=n_copies)
@@ -92,21 +93,21 @@ class SizeRules:
     # A size counts as no worse than the best when its excess loss, paired over rows, is within this many standard errors. Of many
     # sizes some small one is the best by chance; the largest is right unless the evidence against it is clear.
     noise: float = 2.0
-    # Up to so many standard errors the loss leaves doubt: a larger size is taken if it ranks held-out rows at least as well.
+    # Up to this many standard errors the loss leaves doubt: a larger size is taken if it ranks held-out rows at least as well.
     doubt: float = 3.0
 
 
 @dataclass(frozen=True)
 class PriceRules:
-    """What unequal prices change, where the budget does not pay for everything."""
+    """What unequal prices change, if the budget does not allow all groups."""
 
-    # On the way to the budget, a group's worth is divided by its price to one of these powers, each in a branch of its own:
-    # 0 asks what is worth most, 1 what is worth most for the money. By 1 alone, a thousand useless columns that cost next to
-    # nothing would stay; by 0 alone, many cheap columns that together are better than a dear one would go.
+    # On the way to the budget, a group's worth is divided by its price to one of these powers, each in a branch of its own: 0
+    # ranks groups by their worth, 1 by their worth per price. With 1 alone, a thousand useless columns that cost almost nothing
+    # would be kept; with 0 alone, many cheap columns that together are better than an expensive one would be removed.
     powers: tuple[float, ...] = (0.0, 1.0)
-    # Of the powers, the first is taken that is within so many standard errors of the best. Of sizes whose prices differ by no
-    # more than this fraction of the budget, the one of fewest groups within as many standard errors: what is next to free must
-    # contribute, too.
+    # Of the powers, the first is taken that is within this many standard errors of the best. Of sizes whose prices differ by no
+    # more than this fraction of the budget, the one of fewest groups within as many standard errors: a group that costs almost
+    # nothing must contribute, too.
     noise: float = 1.0
     negligible: float = 0.05
 
@@ -123,9 +124,9 @@ class ScreeningRules:
     )
     # Where nothing is pruned, screening goes to the end of the path, and its stages have to train longer.
     stage_epochs_without_pruning: int = 8
-    # On few rows screening meets dead ends, and other random trees lead to others: so many walks are started where nothing is
-    # pruned. Held-out rows choose the first that is within so many standard errors of the best; without any, as with folds, that
-    # of least training loss is taken at every size.
+    # On few rows, a walk may lose a relevant group early, and other random trees lose others: this many walks are started where
+    # nothing is pruned. Held-out rows choose the first that is within this many standard errors of the best; without any, as with
+    # folds, that of least training loss is taken at every size.
     n_starts: int = 4
     noise: float = 1.0
 
@@ -134,7 +135,7 @@ class ScreeningRules:
 class SwapRules:
     """Exchanging groups inside for groups outside, where rows are too few for pruning."""
 
-    # Swaps are tried where there are at most this many groups per row; with more, the training loss says nothing.
+    # Swaps are tried where there are at most this many groups per row; with more, the training loss is not informative.
     groups_per_row: float = 0.2
     # The first exchange takes this fraction of the groups; after a failure, half as many are exchanged.
     first_fraction: float = 0.25
@@ -149,9 +150,10 @@ class SwapRules:
 class PruningRules:
     """Shrinking by removal cost: a larger ensemble with Adam, where there are enough rows."""
 
-    # Fewer training rows than this cannot tell a large ensemble's removal costs from noise: screening goes all the way.
+    # With fewer training rows than this, a large ensemble's removal costs are mostly noise: screening goes
+    # on to the smallest size.
     needs_rows: float = 400
-    # Pruning starts at this many groups, or at more where there are so many rows for each.
+    # Pruning starts at this many groups, or at more where there are this many rows for each.
     starts_at: int = 100
     rows_per_group: float = 30
     start: Recipe = Recipe(
@@ -165,16 +167,16 @@ class PruningRules:
     # Few rows need more shrinkage: above this many rows the ridge falls as 1 / rows, down to this fraction.
     full_ridge_up_to_rows: float = 300
     least_ridge: float = 0.3
-    # More columns move w.x by more in each step: above so many, the learning rate falls and the ridge grows with this power.
+    # More columns move w.x by more in each step: above this many, the learning rate falls and the ridge grows with this power.
     full_steps_up_to_columns: float = 16
     columns_power: float = 0.5
-    # Fewer epochs are needed where less than the usual fraction of the groups has gone, by this power of the ratio.
+    # Fewer epochs are needed where less than the usual fraction of the groups was removed, by this power of the ratio.
     epochs_power: float = 0.5
     # An ensemble whose training loss stays above this fraction of a constant's has not left the plateau. It is started anew, with
-    # so many times the epochs, until it has or until all these have been tried.
+    # this many times the epochs, until it has or until all these have been tried.
     plateau: float = 0.97
     more_epochs: tuple[float, ...] = (4.0, 12.0)
-    # The branches that are tried: with and without the columns that stay filling in for what goes.
+    # The branches that are tried: with and without the remaining columns filling in for those that are removed.
     fill_in: tuple[bool, ...] = (True, False)
 
     def ridge_for(self, l2: float, n_rows: int) -> float:
@@ -186,7 +188,7 @@ class PruningRules:
 class EliminationRules:
     """How removal costs are measured."""
 
-    # Costs are measured on at most so many rows, and on fewer where there are many groups, so that measuring all of them once
+    # Costs are measured on at most this many rows, and on fewer where there are many groups, so that measuring all of them once
     # takes the same time.
     most_rows: int = 2000
     least_rows: int = 500
@@ -210,8 +212,8 @@ class FinalRules:
         n_copies=4,
     )  # fmt: skip
     averaged_only_above_features_per_row: float = 1.0
-    # Below this many rows, the mean of many small ensembles that were trained for a short time stands beside a large one. On the
-    # same columns it ranks as well as a forest, and its log-loss is a third lower.
+    # Below this many rows, the mean of many small ensembles that were trained for a short time is tried besides a large one. On
+    # the same columns it ranks as well as a forest, and its log-loss is a third lower.
     few_rows_below: float = 1000
     small: Recipe = Recipe(
         n_trees=20, depth=4, learning_rate=0.02, l2=1.0, n_epochs=10, batch_size=_ADAM_BATCH_SIZE,
@@ -221,13 +223,13 @@ class FinalRules:
         n_trees=50, depth=4, learning_rate=0.04, l2=0.1, n_epochs=30, batch_size=_ADAM_BATCH_SIZE,
         optimizer=Adam(), schedule=OneCycle(), start=_AXES, n_copies=2,
     )  # fmt: skip
-    # From there on, large ensembles have deeper trees and take longer steps.
+    # From there on, large ensembles have deeper trees and larger learning rates.
     large: Recipe = Recipe(
         n_trees=30, depth=5, learning_rate=0.08, l2=0.1, n_epochs=30, batch_size=_ADAM_BATCH_SIZE,
         optimizer=Adam(), schedule=OneCycle(), start=_AXES, n_copies=2,
     )  # fmt: skip
     # Which ensembles to try, the preferred first: lightly or strongly regularised, or the mean of both. Which is best depends on
-    # the noise in the data. On few rows a preferred one stays unless another is better by so many standard errors.
+    # the noise in the data. On few rows a preferred one stays unless another is better by this many standard errors.
     blends: tuple[str, ...] = ("mean", "light", "strong")
     blends_on_few_rows: tuple[str, ...] = ("strong", "mean", "light")
     noise_on_few_rows: float = 1.0
@@ -244,20 +246,20 @@ class FinalRules:
 
 @dataclass(frozen=True)
 class EvidenceRules:
-    """Which rows judge, where the user does not say."""
+    """Which rows are held out, if the user does not say."""
 
-    # Below this many rows none is held out for good: every row is held out once by so many folds.
+    # Below this many rows none is held out for good: every row is held out once by this many folds.
     folds_below_rows: int = 400
     n_folds: int = 5
     # From there on this fraction of the rows is held out.
     held_out_fraction: float = 0.2
-    # Walks in a fold start from so many different random trees.
+    # Walks in a fold start from this many different random trees.
     n_starts: int = 2
 
 
 @dataclass(frozen=True)
 class Style:
-    """How an ensemble sees numeric columns, and where its trees start."""
+    """How numeric columns are encoded for an ensemble, and where its trees start."""
 
     views: Views
     start: Start
@@ -266,7 +268,7 @@ class Style:
 # Ranks beside values, and splits that begin with one column each: right for most tables.
 RANKS_AND_AXES = Style(Views(), AxisAligned())
 # The distance of a rank from the middle in place of its normal score. Screening by norm does not see a column that matters only
-# symmetrically, such as one of the three of a sphere; this makes its effect linear. Other tables lose by it.
+# symmetrically, such as one of the three of a sphere; this makes its effect linear. On other tables it is worse.
 FOLDED_RANKS_AND_AXES = Style(Views(folded=True), AxisAligned())
 # Values only, and splits that begin with all columns: right where small differences between columns of one scale matter.
 VALUES_AND_PLANES = Style(Views.linear_only(), Glorot())
@@ -314,7 +316,7 @@ class PathRecipes:
 
 @dataclass(frozen=True)
 class PathRules:
-    """Every number that shapes the path.
+    """Every number that determines the path.
 
     Examples
     --------
@@ -335,7 +337,7 @@ class PathRules:
     elimination: EliminationRules = EliminationRules()
     final: FinalRules = FinalRules()
     evidence: EvidenceRules = EvidenceRules()
-    # The first is taken, unless held-out rows say that another's first ensemble is better by so many standard errors.
+    # The first is taken, unless held-out rows say that another's first ensemble is better by this many standard errors.
     styles: tuple[Style, ...] = (RANKS_AND_AXES, VALUES_AND_PLANES)
     style_noise: float = 1.0
     # The style where columns are screened before they are pruned.

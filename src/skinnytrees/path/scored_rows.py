@@ -56,11 +56,11 @@ class ScoredRows:
         self.weight = weight
 
     def scores(self) -> NDArray[np.float64]:
-        """Scores on all rows; what the scorer does not like is an error."""
+        """Scores on all rows; rows that the scorer refuses are an error."""
         return np.array([self._score(one) for one in self.estimators])
 
     def scores_of_draw(self, draw: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Scores where each row counts so many times; not a number where the scorer refuses them."""
+        """Scores where each row counts this many times; not a number where the scorer refuses them."""
         if self._areas is not None:
             return np.array([np.mean([one.area(self.weight * draw) for one in areas]) for areas in self._areas])
         rows = np.repeat(np.arange(len(draw)), draw)
@@ -129,7 +129,7 @@ class AreaUnderRoc:
         positive = np.add.reduceat(np.where(self.positive, weight, 0.0), self.first_of_equals)
         negative = np.add.reduceat(np.where(self.positive, 0.0, weight), self.first_of_equals)
         pairs = positive.sum() * negative.sum()
-        # Not a product by BLAS, whose threads take longer to meet than to multiply.
+        # Not a product by BLAS, whose threads take longer to synchronise than to multiply.
         below = (positive * (negative.cumsum() - negative / 2)).sum()
         return float(below / pairs) if pairs > 0 else np.nan
 

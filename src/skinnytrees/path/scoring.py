@@ -60,7 +60,7 @@ class Scorer:
         return self.scoring == ("roc_auc" if len(self.classes) == 2 else "roc_auc_ovr")
 
     def prediction(self, raw: NDArray[Any]) -> NDArray[Any]:
-        """Predictions of raw outputs, not finite where they leave the numbers a computer can hold."""
+        """Predictions of raw outputs, not finite where they overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(self.to_prediction(raw))
 

@@ -46,7 +46,8 @@ class SizeChooser:
         each = [self.candidate(branches, i, None if evidence is None else evidence[i]) for i in range(len(branches))]
         n_each = max(1, len(each) // len(price_powers(self.groups, self.budget, self.rules.prices)))
         best = [self.best_of(each[i : i + n_each], self.branch_noise) for i in range(0, len(each), n_each)]
-        # The first power makes a column earn its place; the training loss of more and cheaper columns is no evidence against it.
+        # With the first power every column must contribute; the training loss of more and cheaper columns is no
+        # evidence against it.
         return best[0] if evidence is None else self.best_of(best, self.rules.prices.noise)
 
     def candidate(self, branches: Sequence[Branch], branch_index: int, evidence: Evidence | None) -> Candidate:
@@ -72,7 +73,7 @@ class SizeChooser:
         return near[int(np.flatnonzero(no_worse(self.judge.compare(evidence.take(near)), rules.noise))[-1])]
 
     def best_of(self, candidates: Sequence[Candidate], noise: float) -> Candidate:
-        """The first within noise of the best on the rows that judge; without any, the one of least training loss."""
+        """The first within noise of the best on held-out rows; without any, the one of least training loss."""
         found = [one.evidence.take([one.chosen_index]) for one in candidates if one.evidence is not None]
         if len(found) < len(candidates):
             return min(candidates, key=lambda one: one.branch.points[one.chosen_index].train_loss)
@@ -81,7 +82,7 @@ class SizeChooser:
 
 
 def choose_size(comparison: Comparison, rule: str, ranking: Callable[[int], float], rules: SizeRules) -> int:
-    """Which of the sizes, ordered from large to small, to take; ``ranking`` tells how well one of them ranks the rows that judge.
+    """Which of the sizes, ordered from large to small, to take; ``ranking`` tells how well one of them ranks held-out rows.
 
     Of thirty sizes, some small one often has the lowest loss by chance. So the rule "best" takes the largest size that is not
     clearly worse than the best, and up to some more doubt where the larger one ranks rows at least as well.
@@ -100,8 +101,8 @@ def choose_size(comparison: Comparison, rule: str, ranking: Callable[[int], floa
 def choose_point(comparison: Comparison, rule: str, tolerance: float = 1.0) -> int:
     """Which of the points, ordered from large to small, to take.
 
-    They are compared in pairs, row by row: that noise is far smaller than the noise of either mean, and it tells data on which
-    a smaller model is truly better from data on which twenty rows cannot say.
+    They are compared in pairs, row by row: the noise of a paired difference is far smaller than that of either mean, and shows
+    whether a smaller model is truly better or the rows are too few to decide.
     """
     if rule == "full":
         return 0

@@ -1,4 +1,4 @@
-"""Swaps: exchange the weakest groups inside for those outside that the loss pulls in most, where rows are too few for pruning."""
+"""Swaps: exchange the weakest groups inside for those outside with the largest gradients, where rows are too few for pruning."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +33,14 @@ def swap(point: PathPoint, inputs: PathInputs, rng: np.random.Generator) -> Path
 
 
 def pull_of_groups(point: PathPoint, inputs: PathInputs) -> NDArray[np.float64]:
-    """How strongly the loss pulls at the weights of every group: the norm of their gradient x' D, also where they are zero."""
+    """The norm of the gradient x' D of the loss with respect to the weights of every group, also where these are zero."""
     rows = inputs.rows_of(point.groups)
     D = split_gradients(point.trees, rows, inputs.trainer.functions)
     return group_norms(transposed_product(inputs.data.X, D), inputs.groups)
 
 
 def exchange(point: PathPoint, pull: NDArray[np.float64], groups: Groups, n_exchanged: int) -> PathPoint | None:
-    """Groups of least norm out, as many of largest pull in, with zero weights; None where that cannot be paid for."""
+    """Exchange groups of least norm for as many of largest gradient, with zero weights; None if that exceeds the budget."""
     here = groups.take(point.groups)
     movable = np.flatnonzero(~here.always_selected)
     n_exchanged = min(n_exchanged, len(movable), len(groups) - len(point.groups))

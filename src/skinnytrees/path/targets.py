@@ -1,7 +1,7 @@
 """How far each stage of the path shrinks, and which groups it keeps: sizes in groups, and a budget in prices.
 
 The price of a group counts only as long as the groups cost more than the budget. From there on, smaller sizes are visited to see
-which groups contribute nothing, and a cheap group must contribute as a dear one must.
+which groups contribute nothing, and a cheap group must contribute like an expensive one.
 """
 
 from typing import Any, NamedTuple
@@ -39,8 +39,8 @@ class Target(NamedTuple):
 def falling_targets(groups: Groups, budget: float, rules: SizeRules, power: float = 0.0) -> list[Target]:
     """The sizes to visit, from all groups down to the least possible number: geometric, then every size.
 
-    With equal prices, the number of groups that the budget allows is among them. With unequal ones nobody knows that number
-    before; the stage that reaches the budget ends there.
+    With equal prices, the number of groups that the budget allows is among them. With unequal ones that number is not known
+    beforehand; the stage that reaches the budget ends there.
     """
     n_groups, price = len(groups), groups.price
     least = max(int(groups.always_selected.sum()), 1)
@@ -54,7 +54,7 @@ def falling_targets(groups: Groups, budget: float, rules: SizeRules, power: floa
 
 
 def price_powers(groups: Groups, budget: float, rules: PriceRules) -> tuple[float, ...]:
-    """The powers of prices to try; one where all cost the same, or the budget pays for all: then prices do not matter."""
+    """The powers of prices to try; one if all cost the same, or the budget allows all: then prices do not matter."""
     matters = not has_equal_prices(groups) and Target(1, budget).exceeded_by(groups.price.sum())
     return rules.powers if matters else (0.0,)
 
@@ -75,12 +75,12 @@ def worth_for_price(worth: Any, price: Any, power: float) -> Any:
 def keep_worthiest(worth: NDArray[np.float64], groups: Groups, target: Target) -> NDArray[np.intp]:
     """Groups to keep: those always selected, then by worth until the target is met.
 
-    Where the price counts, the money that is left buys what else it can, by worth for the price. Where it does not, cheap groups
-    get no such second chance.
+    Where the price counts, the rest of the budget is filled with further groups, by worth per price. Otherwise
+    the rest is not used.
     """
     price = groups.price
     power = target.power_at(price.sum())
-    worth = np.nan_to_num(worth)  # of an ensemble whose weights have left the numbers
+    worth = np.nan_to_num(worth)  # of an ensemble whose weights are not finite
     order = np.lexsort((price, -worth_for_price(worth - worth.min(), price, power), ~groups.always_selected))
     least = max(target.n_groups, int(groups.always_selected.sum()), 1)
     if not target.exceeded_by(price.sum()):

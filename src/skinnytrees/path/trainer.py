@@ -1,4 +1,4 @@
-"""Training ensembles at a fixed support: one, several side by side, and the mean of several."""
+"""Training ensembles at a fixed support: one, several in parallel, and the mean of several."""
 
 import functools
 import itertools
@@ -22,13 +22,13 @@ from skinnytrees.training.memory import Memory, fingerprint, generator_state
 
 # The loss of an ensemble that overflows; its square is still a number.
 _HOPELESS = 1e100
-# Training has diverged where it ends with more than so many times the loss of outputs that are zero, with or without overflow.
+# Training has diverged where it ends with more than this many times the loss of outputs that are zero, with or without overflow.
 _DIVERGED = 3.0
 
 
 @dataclass(frozen=True)
 class Trainer:
-    """Loss and activation, and what can be done with them on so many threads."""
+    """Loss and activation, and what can be done with them on this many threads."""
 
     loss: Loss
     activation: Activation
@@ -59,7 +59,7 @@ class Trainer:
         return loss
 
     def _train(self, trees: Trees, data: Data, recipe: Recipe, rng: np.random.Generator) -> float:
-        """A rate that makes training diverge is cut until it does not; the smallest rate only has to give numbers."""
+        """A rate at which training diverges is reduced until it does not; the smallest rate only has to give numbers."""
         start = trees.flat.copy()
         limit = self._highest_loss(data)
         rate = recipe.learning_rate
@@ -98,7 +98,7 @@ class Trainer:
         return self.start_each(data, [recipe], rng)[0]
 
     def start_each(self, data: Data, recipes: Sequence[Recipe], rng: np.random.Generator) -> list[tuple[Trees, float]]:
-        """A new ensemble by each of the recipes; they and their copies are trained side by side."""
+        """A new ensemble by each of the recipes; they and their copies are trained in parallel."""
 
         def one_copy(recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
             trees = recipe.start.trees(data.X, recipe.n_trees, recipe.depth, self.n_outputs, rng)
@@ -149,7 +149,7 @@ class Trainer:
 
 
 def split_generator(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
-    """Generators for tasks that run side by side, so that no result depends on which comes first."""
+    """Generators for tasks that run in parallel, so that no result depends on which comes first."""
     return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=n)]
 
 

@@ -1,4 +1,4 @@
-"""The walk from all groups to the last one: which phase comes when, what is told on the way, and what Ctrl-C leaves."""
+"""The walk from all groups to the last one: the order of the phases, the reports on the way, and the result after Ctrl-C."""
 
 import itertools
 import warnings
@@ -21,8 +21,8 @@ class Walk:
     """A walk on training rows, measured on held-out rows.
 
     It begins with screening and branches where pruning takes over: one branch fills in for what is removed, one does not.
-    Where rows are too few for pruning, it branches at the very beginning: screening meets dead ends on few rows, and new random
-    trees lead to others. So it does with unequal prices, in the power by which they count.
+    Where rows are too few for pruning, it branches at the very beginning: on few rows, a walk may lose a relevant group early,
+    and other random trees lose others. So it does with unequal prices, in the power by which they count.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Walk:
         self.branches = [Branch.best_of(self.branches[i : i + n_each]) for i in range(0, len(self.branches), n_each)]
 
     def _branch_off(self, branches: Sequence[Iterator[PathPoint]], n_points: int) -> None:
-        """From what has been walked so far, go on along several branches side by side."""
+        """From what has been walked so far, go on along several branches in parallel."""
         trunk = self.branches[0]
         self.branches = [trunk.copy() for _ in branches]
         for points in in_step(branches, n_points, self.inputs.trainer.n_threads):

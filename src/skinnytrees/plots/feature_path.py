@@ -19,7 +19,7 @@ _LABELS = {
     "n_features": "number of features",
     "cost": "cost of the features",
 }
-# Sizes whose largest is more than so many times the smallest are easier to read on a log axis.
+# Sizes whose largest is more than this many times the smallest are easier to read on a log axis.
 _LOG_FROM = 20
 # On a log axis that is shorter than this, there is room for ticks between the powers of ten.
 _FEW_DECADES = 1000

@@ -59,7 +59,7 @@ def shorten(name: Any, longest: int = 28) -> str:
 
 
 def height_of(n_rows: int) -> float:
-    """Inches for a picture with so many named rows; a few must leave room for what stands around them."""
+    """Inches for a picture with this many named rows; a few must leave room for what stands around them."""
     return 1.3 + 0.3 * max(n_rows, 3)
 
 

@@ -15,8 +15,8 @@ from skinnytrees.kernels.numba_bridge.calls import call
 from skinnytrees.tables.rows import Rows
 from skinnytrees.tables.table_views import pieces, view
 
-# Columns are told apart by their cells and the hashes of their rows, and rows by their cells and the hashes of their columns. Two
-# rounds tell apart columns of zeros and ones with equal sums, for which one round knows the target only.
+# Columns are distinguished by their values and the hashes of their rows, and rows by their values and the hashes of their
+# columns. Two rounds distinguish columns of zeros and ones with equal sums, for which one round uses the target only.
 _N_ROUNDS = 2
 
 
@@ -30,7 +30,7 @@ def column_keys(rows: Rows, may_reorder: bool) -> NDArray[np.uint64]:
 
 
 def column_hashes(rows: Rows) -> NDArray[np.uint64]:
-    """One number per column, made of its cells and their rows, whatever the order of rows and columns.
+    """One number per column, made of its values and their rows, whatever the order of rows and columns.
 
     Rows must be distinct, which ``merge_rows`` sees to: a repeated row would count twice.
 
@@ -57,7 +57,7 @@ def column_hashes(rows: Rows) -> NDArray[np.uint64]:
 def _add_cells(
     X: Any, of_rows: NDArray[np.uint64], of_columns: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Sums over the cells of each row and of each column."""
+    """Sums over the values of each row and of each column."""
     row_sum, column_sum = np.zeros_like(of_rows), np.zeros_like(of_columns)
     if sparse.issparse(X):
         starts, columns = X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int64, copy=False)

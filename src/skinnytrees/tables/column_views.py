@@ -1,8 +1,8 @@
 """Several views of one numeric feature: which of them it gets, and the curves that turn its values into ranks.
 
-Trees do not care about monotone transformations of a column, linear splits do. A feature may therefore have several design
-columns in its one group: its scaled value, the normal score of its rank or the rank's distance from the middle, its uniform rank,
-and one 0/1 column per value where it has few of them. ``skinnytrees.tables.encoding`` puts these columns together.
+Axis-aligned trees do not depend on monotone transformations of a column, linear splits do. A feature may therefore have several
+design columns in its one group: its scaled value, the normal score of its rank or the rank's distance from the middle, its
+uniform rank, and one 0/1 column per value where it has few of them. ``skinnytrees.tables.encoding`` puts these columns together.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from skinnytrees.tables.table_views import pieces, view
 
 # With two values, a 0/1 column per value would repeat the scaled value.
 _LEVELS_FROM = 3
-# Normal scores beyond this are those of rows with next to no weight; the scaled values are cut there, too.
+# Normal scores beyond this are those of rows with next to no weight; the scaled values are clipped there, too.
 _FARTHEST_SCORE = 5.0
 # Values that are sorted together, which bounds the memory.
 _SORTED_AT_ONCE = 2**19
@@ -173,7 +173,7 @@ class MoreViews(NamedTuple):
 
 
 def is_offsets(offsets: NDArray[Any], n_items: int) -> bool:
-    """Whether these are the ends of ranges that cover so many items in their order.
+    """Whether these are the ends of ranges that cover this many items in their order.
 
     Examples
     --------

@@ -31,20 +31,20 @@ from skinnytrees.tables.groups import Groups
 from skinnytrees.tables.table_views import PickedRows, pieces, view
 
 # Values worked on at once: with their copy in single precision they fill a second-level cache. Not fewer rows than these,
-# because each run reads all weights of the ensemble.
+# because each block of rows reads all weights of the ensemble.
 _VALUES_AT_ONCE = 2**15
 _FEWEST_ROWS_AT_ONCE = 64
-# Farther from the mean than so many standard deviations, values are all alike: a few of them must not rule a fit. Without
-# standard deviations, no sum of products may leave the numbers of single precision.
+# Values are clipped at this many standard deviations from the mean: a few of them must not dominate a fit. Without standard
+# deviations, no sum of products may overflow in single precision.
 _FARTHEST = 5.0
 _FARTHEST_AS_THEY_ARE = 1e15
 # A column of missing-value indicators is worth having from this many missing and this many known rows on.
 _INDICATOR_NEEDS_ROWS = 5
-# A few wild cells (a typing error, a code for "unknown") must not inflate a column's deviation until all other values look alike.
-# The deviation is doubted where it exceeds the one that the quartiles suggest by this factor. Their ratio is 1 for normal values,
-# 1.2 for exponential and 2 for log-normal ones, so that ordinary skewed columns keep their numbers.
+# A few extreme outliers (a typing error, a code for "unknown") must not inflate a column's deviation until all others seem equal.
+# The deviation is corrected where it exceeds the one that the quartiles suggest by this factor. Their ratio is 1 for normal
+# values, 1.2 for exponential and 2 for log-normal ones, so that ordinary skewed columns keep their numbers.
 _INFLATED = 5.0
-# Cells are wild only while they are few. More of them are a tail, which may carry the signal; the deviation is right for it.
+# Outliers are corrected only if they are few. More of them are a tail, which may carry the signal; the deviation is right for it.
 _FEW_CELLS = 0.01
 # Squares of smaller numbers than this lose digits in double precision.
 _SMALL_SQUARES = 1e-140
@@ -80,7 +80,7 @@ class Scaling:
 
     @classmethod
     def learn_robust(cls, values: Any, weight: NDArray[Any]) -> "Scaling":
-        """The same, except in dense columns where a few wild cells inflate the deviation.
+        """The same, except in dense columns where a few extreme outliers inflate the deviation.
 
         There, values count as no farther from the median than five of the deviations that the quartiles suggest. A column
         that has one value in most rows has no such deviation and is left as it is.
@@ -98,7 +98,7 @@ class Scaling:
         if sparse.issparse(values):
             return cls.learn(values, weight)
         moments = _moments(values, weight)
-        # Where no value is cut, none is wild. Too large numbers give a deviation that is infinite or not a number.
+        # Where no value is clipped, none is an outlier. Too large numbers give a deviation that is infinite or not a number.
         is_cut = moments.farthest / _FARTHEST > moments.spread
         doubtful = np.flatnonzero(is_cut | ~np.isfinite(moments).all(axis=0))
         for k, distinct in zip(doubtful.tolist(), distinct_values(values, weight, doubtful), strict=True):
@@ -315,7 +315,7 @@ class Encoder:
 
 
 def cached_pieces(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Runs of rows that stay in the processor's cache while they are worked on.
+    """Blocks of rows that stay in the processor's cache while they are worked on.
 
     Examples
     --------
@@ -333,7 +333,7 @@ def varying_features(X: Any) -> NDArray[np.bool_]:
     if sparse.issparse(X):
         if np.isnan(X.data).any():
             X = X.copy()
-            X.data[np.isnan(X.data)] = np.inf  # a value that no other cell has
+            X.data[np.isnan(X.data)] = np.inf  # a value that does not occur elsewhere
         top, low = X.max(axis=0), X.min(axis=0)
         return np.asarray(top.toarray() != low.toarray()).ravel()
     first = X[:1]
@@ -353,7 +353,7 @@ class _Moments(NamedTuple):
 
 
 def _moments(values: Any, weight: NDArray[Any]) -> _Moments:
-    """Of each column; where squares leave the numbers of double precision, of values divided by a power of two."""
+    """Of each column; where squares overflow in double precision, of values divided by a power of two."""
     with np.errstate(over="ignore", invalid="ignore"):
         moments = _plain_moments(values, weight, np.zeros(values.shape[1], dtype=int))
     mean, spread, _ = moments
@@ -399,7 +399,7 @@ def _largest_exponent(values: Any) -> NDArray[np.intp]:
 
 
 def _robust_moments(distinct: Distinct, mean: float, spread: float) -> tuple[float, float]:
-    """Mean and deviation of a column, without its few wild cells if these inflate the deviation."""
+    """Mean and deviation of a column, without its few outliers if these inflate the deviation."""
     low, median, high = distinct.quantiles([0.25, 0.5, 0.75])
     suggested = high / _NORMAL_RANGE - low / _NORMAL_RANGE
     if not 0 < suggested < spread / _INFLATED:

@@ -21,7 +21,7 @@ from skinnytrees.exceptions import refuse_unless
 _NUMBERS = "iufb"
 _TIMES = "Mm"
 _NESTED = (nw.List, nw.Array, nw.Struct, nw.Binary)
-# A sparse matrix of no more cells than this is read as a dense table, which takes 32 MB at most: the same table then gives the
+# A sparse matrix of no more values than this is read as a dense table, which takes 32 MB at most: the same table then gives the
 # same model, whichever way it is stored.
 _DENSE_UP_TO = 2**22
 # Errors of scikit-learn that say enough.
@@ -73,7 +73,7 @@ def find_panel(X: Any, names: NDArray[Any] | None, columns: NDArray[np.intp], n_
 
 
 def read_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None") -> Any:
-    """An opened table as numbers: row-major, or CSR if it is sparse and large; a frame's words become category numbers."""
+    """An opened table as numbers: row-major, or CSR if it is sparse and large; a frame's categories become numbers."""
     if is_frame(X):
         X = (Vocabulary({}) if vocabulary is None else vocabulary).read(X)
     with _clear_errors(), np.errstate(over="ignore", invalid="ignore"):  # sums that only look for infinite values
@@ -152,7 +152,7 @@ class Vocabulary:
         return Vocabulary({place: self.words[k] for place, k in enumerate(columns.tolist()) if k in self.words})
 
     def read(self, X: Any) -> NDArray[np.float64]:
-        """The frame as numbers: category numbers for words, -1 for unknown ones, seconds for times, NaN for what is missing."""
+        """The frame as numbers: numbers for categories, -1 for unknown ones, seconds for times, NaN for what is missing."""
         out = np.empty(X.shape, dtype=np.float64)
         for k, (name, column) in enumerate(_columns(X)):
             if k not in self.words:

@@ -92,7 +92,7 @@ class Groups:
         return np.asarray(how.reduceat(values[self.features], self.offsets[:-1]))
 
     def worth_trying(self, budget: float, varies: NDArray[np.bool_]) -> "Groups":
-        """Without the groups that alone break the budget and those that never vary: they would only be in the way."""
+        """Without the groups that alone break the budget and those that never vary: they cannot contribute."""
         affordable = self.always_selected | (self.price <= budget - self.price[self.always_selected].sum())
         useful = affordable & (self.always_selected | self.combine(varies, np.logical_or))
         return self.take(np.flatnonzero(useful if useful.any() else affordable))

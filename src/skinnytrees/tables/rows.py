@@ -45,7 +45,7 @@ class Rows(NamedTuple):
 
 
 def merge_rows(rows: Rows, columns: NDArray[np.intp] | None = None) -> Rows:
-    """Put rows in an order that depends only on their content, and give equal rows one place with their summed weight.
+    """Put rows in an order that depends only on their content, and merge equal rows into one with the sum of their weights.
 
     A fit then depends neither on the order of the rows nor on whether a row is repeated or has the weight two. Rows of
     weight zero are left out. Equal rows of different groups stay apart. Groups are numbered in the order of their first
@@ -95,7 +95,7 @@ def _in_order_of_appearance(group: NDArray[np.intp] | None, used: NDArray[np.int
 
 
 def _row_keys(values: Any) -> NDArray[np.uint64]:
-    """One number a row, made of the bits of its values, the same wherever the row stands."""
+    """One number per row, made of the bits of its values, the same wherever the row stands."""
     multipliers = np.random.default_rng(0).integers(1, 2**63, size=values.shape[1], dtype=np.uint64) | np.uint64(1)
     if sparse.issparse(values):
         values = values.tocsr()
@@ -140,7 +140,7 @@ def read_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
     refuse_unless(largest > 0, "sample_weight is zero for every row. Give some rows a positive weight.")
     refuse_unless(
         1 / _LARGEST_WEIGHT <= largest <= _LARGEST_WEIGHT,
-        f"sample_weight has {largest:.0e} as its largest value, with which sums leave the numbers of double precision. "
+        f"sample_weight has {largest:.0e} as its largest value, with which sums overflow in double precision. "
         f"Divide all weights by {largest:.0e}.",
     )
     return np.asarray(weight)

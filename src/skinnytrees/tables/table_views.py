@@ -10,7 +10,7 @@ from scipy import sparse
 # Values that are copied at once, to be looked at or to be multiplied, which takes less time in larger pieces.
 _VALUES_AT_ONCE = 2**17
 _MULTIPLIED_AT_ONCE = 2**19
-# A part is worth a copy of its own, which is read faster, up to so many values, or up to this fraction of its table.
+# A part is worth a copy of its own, which is read faster, up to this many values, or up to this fraction of its table.
 _SMALL = 2**20
 _SMALL_FRACTION = 1 / 8
 
@@ -131,7 +131,7 @@ def pick_rows(X: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def pieces(n: int, size: int, n_values: int = _VALUES_AT_ONCE) -> Iterator[slice]:
-    """Cut n rows of this size into ranges of so many values.
+    """Cut n rows of this size into ranges of this many values.
 
     Examples
     --------

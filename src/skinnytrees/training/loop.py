@@ -1,4 +1,4 @@
-"""Training an ensemble: epochs, batches, what was seen on the way, and the ways to stop.
+"""Training an ensemble: epochs, batches, reports, and the ways to stop.
 
 Knows arrays, losses, penalties and optimisers; nothing of tables or estimators.
 """
@@ -82,7 +82,7 @@ class TrainingSettings:
 
 @contextlib.contextmanager
 def computing() -> Iterator[None]:
-    """The state in which kernels run: one BLAS thread, and a word when they have to be compiled."""
+    """The state in which kernels run: one BLAS thread, and a notice before they are compiled."""
     with one_blas_thread(), compilation_notice():
         yield
 
@@ -97,7 +97,7 @@ def train(
     penalty_factors: NDArray[np.float64] | None = None,
     features_per_group: NDArray[np.intp] | None = None,
 ) -> list[EpochReport]:
-    """Train ``trees`` in place and return what every epoch saw.
+    """Train ``trees`` in place and return a report of every epoch.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a long fit may remember, so that another process can go on: results by a fingerprint of all that they depend on.
+"""What a long fit keeps, so that another process can continue it: results by a fingerprint of all that they depend on.
 
 Training is deterministic, so a result that is there under the same fingerprint has the same bits as one that is computed again.
 """

@@ -66,7 +66,7 @@ def _shown(verbose: int, print_line: Show, **bar_settings: Any) -> Iterator[Show
 
 
 def _numbers_of(report: "EpochReport") -> dict[str, str]:
-    """What a bar shows, spelled so that a missing validation loss is left out."""
+    """What a bar shows; a missing validation loss is left out."""
     losses = {"loss": report.loss, "validation": report.val_loss}
     shown = {name: f"{loss:.4g}" for name, loss in losses.items() if not math.isnan(loss)}
     return {**shown, "features": str(report.n_features)}

@@ -1,7 +1,7 @@
-"""Calls of compiled kernels with bundles of arrays.
+"""Calls of compiled kernels with tuples of arrays.
 
-Why: at an ordinary call numba looks up the type of every array in every bundle, which takes longer than a small training step.
-Here the types are found by a quick look, and the machine code's entry point, a private attribute, is called directly.
+Why: at an ordinary call numba looks up the type of every array in every tuple, which takes longer than a small training step.
+Here the types are found by a faster lookup, and the machine code's entry point, a private attribute, is called directly.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ _FLAGS = 0x1 | 0x2 | 0x100 | 0x400
 
 
 def call(kernel: Any, *arguments: Any) -> Any:
-    """Call a kernel with bundles of arrays.
+    """Call a kernel with tuples of arrays.
 
-    At an ordinary call numba looks up the type of every array in every bundle, which takes longer than a small step.
+    At an ordinary call numba looks up the type of every array in every tuple, which takes longer than a small step.
     """
     return _entry(kernel, arguments)(*arguments)
 

@@ -1,4 +1,4 @@
-"""C <- alpha op(A) op(B) + beta C on row-major arrays and blocks of them, straight from scipy's BLAS.
+"""C <- alpha op(A) op(B) + beta C on row-major arrays and blocks of them, by scipy's BLAS.
 
 Why: ``np.dot`` inside numba has no alpha and beta and copies what is not contiguous. Here a gradient step is the product itself,
 W <- shrink W - eta X'D.

@@ -1,4 +1,4 @@
-"""Epochs in which groups come and go, on dense data (``kernels/active_set.py``)."""
+"""Epochs in which groups enter and leave, on dense data (``kernels/active_set.py``)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from skinnytrees.training.epoch_runners.runner import Snapshot, TableInPlace, Ta
 
 
 class ActiveSetRunner:
-    """Training in which groups come and go."""
+    """Training in which groups enter and leave."""
 
     def __init__(self, task: Task) -> None:
         self.task, self.trees, self.call = task, task.trees, SameTypes()
@@ -63,7 +63,7 @@ class ActiveSetRunner:
         return lambda: kept
 
     def to_checkpoint(self) -> dict[str, NDArray[Any]]:
-        """Weights, which groups have any, and the last step's gradient, from which the next one's length is guessed."""
+        """Weights, which groups have any, and the last step's gradient, from which the next one's length is estimated."""
         arrays = {name: value for name, value in self.active._asdict().items() if isinstance(value, np.ndarray)}
         return {**arrays, "weights": self.trees.flat, "gradient": self.work.D}
 

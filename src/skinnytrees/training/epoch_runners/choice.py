@@ -16,7 +16,7 @@ from skinnytrees.training.epoch_runners.sample_space import SampleSpaceRunner
 from skinnytrees.training.epoch_runners.threaded import ThreadedRunner
 from skinnytrees.training.epoch_runners.wide import WideRunner, is_wide
 
-# The matrix of all products between rows is worth its time and memory up to this many rows.
+# The matrix of all products between rows is used up to this many rows.
 _SAMPLE_SPACE_ROWS = 5000
 
 
@@ -26,7 +26,7 @@ def runner_for(steps: str, task: Task) -> EpochRunner:
 
 
 def proximal_runner(task: Task) -> ActiveSetRunner | WideRunner:
-    """Steps with a threshold: groups come and go."""
+    """Steps with a threshold: groups enter and leave."""
     kind = CsrRunner if sparse.issparse(task.data.X) else ActiveSetRunner if task.n_threads == 1 else ThreadedRunner
     n_rows, n_columns = task.data.X.shape
     return WideRunner(kind(task)) if is_wide(n_rows, n_columns) and n_rows <= _SAMPLE_SPACE_ROWS else kind(task)

@@ -97,7 +97,7 @@ def gram_matrix(X: Any) -> NDArray[Any]:
 
 
 def _dense_gram_matrix(X: PickedRows) -> NDArray[Any]:
-    """A triangle is summed over runs of columns, in bands of rows, which need little room; then it is mirrored."""
+    """A triangle is summed over ranges of columns, in bands of rows, which need little room; then it is mirrored."""
     n = len(X)
     K = np.zeros((n, n), dtype=X.dtype)
     bands = list(pieces(n, 1, -(-n // _GRAM_BANDS)))

@@ -1,4 +1,4 @@
-"""Epochs in which groups come and go, with the large products of a step distributed over threads."""
+"""Epochs in which groups enter and leave, with the large products of a step distributed over threads."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ from skinnytrees.training.epoch_runners.active_set import ActiveSetRunner
 
 
 class ThreadedRunner(ActiveSetRunner):
-    """The same steps, bit for bit, with large products shared by threads."""
+    """The same steps, bit for bit, with large products distributed over threads."""
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""

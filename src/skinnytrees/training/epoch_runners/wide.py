@@ -1,4 +1,4 @@
-"""Epochs in which groups come and go, in sample space for as long as none does."""
+"""Epochs in which groups enter and leave, in sample space for as long as none does."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from skinnytrees.training.epoch_runners.fixed_support import Movement
 from skinnytrees.training.epoch_runners.runner import Snapshot
 from skinnytrees.training.epoch_runners.sample_space import SampleSpaceRunner, form_weights
 
-# Groups that come and go are trained in sample space from this many columns per row on: norms have to be formed at times.
+# Groups that enter and leave are trained in sample space from this many columns per row on: norms have to be formed at times.
 _COLUMNS_PER_ROW = 2
 
 
@@ -23,7 +23,7 @@ def is_wide(n_rows: int, n_columns: int) -> bool:
 
 
 class WideRunner:
-    """Training in which groups come and go, in sample space while none does: the same steps at a fraction of their cost.
+    """Training in which groups enter and leave, in sample space while none does: the same steps at a fraction of their cost.
 
     A step moves a group's weights by no more than ``eta ||x|| ||D||``, so its norm has a lower bound that is known without
     its weights. While all bounds stay above the threshold, and no group outside can be lifted above it, the support is
