@@ -90,7 +90,8 @@ class EvaluationDisplay:
     def _draw_sizes(self, ax: Any) -> None:
         sizes = self.evaluation.selected.sum(axis=1)
         values, counts = np.unique(sizes, return_counts=True)
-        ax.bar(values, counts, color=palette(ax).ink, width=0.8 if np.ptp(sizes) < 60 else None)
+        ax.bar(values, counts, color=palette(ax).ink, width=0.8 if np.ptp(sizes) < 60 else np.ptp(sizes) / 60)
+        ax.set_xlim(values.min() - 3, values.max() + 3)  # a single size is a bar, not a wall
         whole_numbers(ax.xaxis)
         whole_numbers(ax.yaxis)
         ax.set_xlabel("number of columns in the panel")
