@@ -36,8 +36,9 @@ test: setup  ## Run the tests that need no data files
 	$(PY) -m pytest -n 2 -m "not shared"
 
 test-quick: setup  ## Run the tests that take moments, in less than a minute
-	$(PY) -m pytest -q -m "not shared and not slow" tests/kernels tests/tables tests/path/test_rules.py tests/test_layers.py \
-	  tests/test_losses.py tests/test_activations.py src/skinnytrees/penalties.py
+	$(PY) -m pytest -q -n 2 -m "not shared and not slow" tests/test_layers.py tests/test_sizes.py tests/test_losses.py \
+	  tests/test_activations.py tests/test_starts.py tests/kernels/test_numba_bridge.py tests/tables/test_scaling.py \
+	  tests/path/test_rules.py tests/path/test_calibration.py tests/estimators/test_panel.py src/skinnytrees/penalties.py
 
 test-docs: setup  ## Run the examples of the README, the docs and the docstrings
 	$(PY) -m pytest -q tests/pages src
