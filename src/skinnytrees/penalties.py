@@ -117,7 +117,7 @@ class GroupL0(Searchable):
         list of GroupL0
             Annealed: ``rate`` is such that ``lambda0`` has come within one percent of ``gamma`` at the end of training.
         """
-        n_rows, n_columns = X.shape
+        n_rows, n_columns = np.shape(X)
         n_splits = n_estimators * (2**max_depth - 1)
         untrained = n_splits / ((n_columns + n_splits) * learning_rate)
         n_steps = max_epochs * math.ceil(n_rows / min(batch_size, n_rows))

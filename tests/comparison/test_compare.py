@@ -1,6 +1,8 @@
 """Systems are compared on the same rows, and one that fails takes nothing with it."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -149,3 +151,37 @@ def test_picture_has_a_line_per_system_that_finished():
     import matplotlib.pyplot as plt
 
     plt.close(shown.figure_)
+
+
+def test_program_without_a_guard_is_not_run_again_and_may_define_systems(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        """
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+from skinnytrees import compare
+from skinnytrees.baselines import MRMRClassifier
+
+print("run")
+class Mine(MRMRClassifier):
+    pass
+X, y = load_breast_cancer(return_X_y=True)
+print([row["error"] for row in compare(X[:100], y[:100], {"mine": Mine()}, [2], cv=2).rows])
+"""
+    )
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["run", "['', '']"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"time_limit": 0}, "leaves no time"),
+        ({"common_model": "svm"}, "Use one of"),
+        ({"scoring": "auc"}, "Use one such as 'roc_auc'"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_runs(wrong, message):
+    X, y = table()
+    with pytest.raises(ValueError, match=message):
+        compare(X, y, {"works": FirstColumns()}, [2], cv=2, **wrong)

@@ -10,13 +10,14 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils.multiclass import type_of_target
 
 from skinnytrees.baselines import SYSTEMS, available_systems
 from skinnytrees.comparison.processes import machine_memory, run_tasks
 from skinnytrees.comparison.results import Comparison
-from skinnytrees.comparison.tasks import OURS, Task, estimator_for
+from skinnytrees.comparison.tasks import COMMON_MODELS, OURS, Task, estimator_for
 from skinnytrees.evaluation.results_file import ResultsFile, fingerprint
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.threads import allowed_threads
@@ -100,12 +101,23 @@ def compare(
     >>> sorted(result.summary()["system"])  # doctest: +SKIP
     ['mrmr', 'mutual_information']
     """
-    target = np.asarray(y)
+    X, target = X if hasattr(X, "shape") else np.asarray(X), np.asarray(y)
+    refuse_unless(
+        len(target) == X.shape[0], f"X has {X.shape[0]} rows, but y has {len(target)}. Give one target per row."
+    )
+    refuse_unless(time_limit > 0, f"time_limit={time_limit!r} leaves no time. Use a number of seconds, such as 600.")
+    refuse_unless(
+        common_model in COMMON_MODELS, f"common_model={common_model!r} is not known. Use one of {COMMON_MODELS}."
+    )
     task = _task(target) if task is None else task
     models = _models(systems, task, target, random_state)
     sizes = _budgets(budgets, X.shape[1])
     splits = _splits(X, target, cv, groups, task, random_state)
     scoring = _default_scoring(task, target) if scoring is None else scoring
+    refuse_unless(
+        scoring in get_scorer_names(),
+        f"scoring={scoring!r} is no name of scikit-learn's. Use one such as {_default_scoring(task, target)!r}.",
+    )
     tasks = [
         Task(name, size, fold, clone(model).set_params(feature_budget=size), kept, held, scoring, common_model)
         for fold, (kept, held) in enumerate(splits)

@@ -5,11 +5,17 @@ import multiprocessing
 import os
 import sys
 import time
+import types
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import joblib
+
+try:
+    import cloudpickle
+except ImportError:  # joblib before 1.6 carries it inside
+    from joblib.externals import cloudpickle
 
 from skinnytrees.comparison.tasks import Task, run_task
 
@@ -23,8 +29,11 @@ class _Running:
     def __init__(self, context: Any, task: Task, data_file: str, memory_limit: float | None) -> None:
         self.task, self.start = task, time.monotonic()
         self.answer, child = context.Pipe(duplex=False)
-        self.process = context.Process(target=_work, args=(task, data_file, memory_limit, child), daemon=True)
-        self.process.start()
+        # By value, so that estimators which the user's own program defines can be read there.
+        work = cloudpickle.dumps(task), data_file, memory_limit, child
+        self.process = context.Process(target=_work, args=work, daemon=True)
+        with _without_main():
+            self.process.start()
         child.close()
 
     @property
@@ -92,14 +101,25 @@ def run_tasks(
             one.end()
 
 
-def _work(task: Task, data_file: str, memory_limit: float | None, answer: Connection) -> None:
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the user's program: a new process would run it again, unless it guards itself by ``__name__``."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _work(pickled: bytes, data_file: str, memory_limit: float | None, answer: Connection) -> None:
     """In the process: run the task and send what it gives, or the error in one line."""
     try:
         if memory_limit is not None:
             _limit_memory(memory_limit)
         X, y = joblib.load(data_file)
         answer.send("started")
-        result = run_task(task, X, y)
+        result = run_task(cloudpickle.loads(pickled), X, y)
     except MemoryError:
         limit = "the machine has" if memory_limit is None else f"the limit of {memory_limit / 1e9:.1f} GB allows"
         result = {"error": f"needs more memory than {limit}"}

@@ -76,6 +76,10 @@ def evaluate(
     >>> result.n_folds, 0.9 < result.scores["roc_auc"].mean <= 1
     (3, True)
     """
+    refuse_unless(
+        hasattr(model, "fit") and hasattr(model, "get_params"),
+        f"model={model!r} is no estimator. Give one with fit and get_params, such as SkinnyTreesClassifier().",
+    )
     X, target, labels = indexable(X, np.asarray(y), None if groups is None else np.asarray(groups))
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     refuse_unless(
