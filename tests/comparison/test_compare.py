@@ -10,6 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
+from skinnytrees.baselines import ForestImportanceClassifier
 from skinnytrees.comparison import compare
 from skinnytrees.comparison.results import COLUMNS, Comparison
 
@@ -33,7 +34,9 @@ def table():
 def survived(tmp_path_factory):
     file = tmp_path_factory.mktemp("results") / "results.jsonl"
     X, y = table()
-    return compare(X, y, FAULTY, [2], cv=2, n_jobs=2, time_limit=4, memory_limit=20e9, results_file=file), file
+    return compare(
+        X, y, FAULTY, [2], cv=2, common_model=None, n_jobs=2, time_limit=4, memory_limit=20e9, results_file=file
+    ), file
 
 
 def test_system_that_fails_hangs_or_takes_all_memory_gets_a_row_that_says_so(survived):
@@ -52,25 +55,25 @@ def test_system_that_fails_hangs_or_takes_all_memory_gets_a_row_that_says_so(sur
 def test_finished_rows_are_kept_and_not_computed_again(survived):
     first, file = survived
     X, y = table()
-    again = compare(X, y, FAULTY, [2], cv=2, time_limit=1e-9, results_file=file)
+    again = compare(X, y, FAULTY, [2], cv=2, common_model=None, time_limit=1e-9, results_file=file)
     assert again.rows == first.rows, "with such a time limit, nothing can have run again"
-    more = compare(X, y, {"works": FirstColumns()}, [2, 3], cv=2, results_file=file)
+    more = compare(X, y, {"works": FirstColumns()}, [2, 3], cv=2, common_model=None, results_file=file)
     assert [row["error"] for row in more.rows] == [""] * 4
 
 
 def test_results_of_other_data_are_refused(survived):
     X, y = table()
     with pytest.raises(ValueError, match=r"holds results of other data or other settings\. Name another results_file"):
-        compare(X + 1, y, {"works": FirstColumns()}, [2], cv=2, results_file=survived[1])
+        compare(X + 1, y, {"works": FirstColumns()}, [2], cv=2, common_model=None, results_file=survived[1])
 
 
 def test_line_that_was_cut_off_is_computed_again(tmp_path):
     X, y = table()
     file = tmp_path / "results.jsonl"
-    first = compare(X, y, {"works": FirstColumns()}, [2], cv=2, results_file=file)
+    first = compare(X, y, {"works": FirstColumns()}, [2], cv=2, common_model=None, results_file=file)
     text = file.read_text()
     file.write_text(text[:-20])
-    again = compare(X, y, {"works": FirstColumns()}, [2], cv=2, results_file=file)
+    again = compare(X, y, {"works": FirstColumns()}, [2], cv=2, common_model=None, results_file=file)
     assert [row["score"] for row in again.rows] == [row["score"] for row in first.rows]
     assert all(json.loads(line) for line in file.read_text().splitlines() if line.endswith("}"))
 
@@ -78,11 +81,23 @@ def test_line_that_was_cut_off_is_computed_again(tmp_path):
 def test_scores_are_those_of_the_same_fits_by_hand():
     X, y = table()
     cv = StratifiedKFold(2, shuffle=True, random_state=1)
-    result = compare(X, y, {"works": FirstColumns()}, [3], cv=cv)
+    result = compare(X, y, {"works": FirstColumns()}, [3], cv=cv, common_model=None)
     for row, (kept, held) in zip(result.rows, cv.split(X, y), strict=True):
         model = FirstColumns(3).fit(X[kept], y[kept])
         assert row["score"] == pytest.approx(roc_auc_score(y[held], model.predict_proba(X[held])[:, 1]))
         assert row["support"] == [0, 1, 2]
+
+
+def test_common_model_gets_the_selected_columns_only_and_can_be_left_out():
+    X, y = table()
+    cv = StratifiedKFold(2, shuffle=True, random_state=1)
+    with_forest = compare(X, y, {"works": FirstColumns()}, [3], cv=cv)
+    for row, (kept, held) in zip(with_forest.rows, cv.split(X, y), strict=True):
+        forest = ForestImportanceClassifier(random_state=0).fit(X[kept, :3], y[kept])
+        assert row["score_common"] == pytest.approx(roc_auc_score(y[held], forest.predict_proba(X[held, :3])[:, 1]))
+    without = compare(X, y, {"works": FirstColumns()}, [3], cv=cv, common_model=None)
+    assert [row["score_common"] for row in without.rows] == [None, None]
+    assert [row["score"] for row in without.rows] == [row["score"] for row in with_forest.rows]
 
 
 def test_named_systems_run_for_classes_and_numbers():
@@ -98,7 +113,7 @@ def test_named_systems_run_for_classes_and_numbers():
 
 def test_fractions_and_numbers_that_mean_the_same_are_tried_once():
     X, y = table()
-    result = compare(X, y, {"works": FirstColumns()}, [3, 0.1, 500], cv=2)
+    result = compare(X, y, {"works": FirstColumns()}, [3, 0.1, 500], cv=2, common_model=None)
     assert result.budgets == [3, 30]
 
 
@@ -166,7 +181,7 @@ print("run")
 class Mine(MRMRClassifier):
     pass
 X, y = load_breast_cancer(return_X_y=True)
-print([row["error"] for row in compare(X[:100], y[:100], {"mine": Mine()}, [2], cv=2).rows])
+print([row["error"] for row in compare(X[:100], y[:100], {"mine": Mine()}, [2], cv=2, common_model=None).rows])
 """
     )
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)

@@ -36,7 +36,7 @@ def compare(
     cv: Any = None,
     groups: ArrayLike | None = None,
     scoring: str | None = None,
-    common_model: str = "forest",
+    common_model: str | None = "forest",
     task: str | None = None,
     n_jobs: int | None = 1,
     time_limit: float = 600.0,
@@ -68,8 +68,8 @@ def compare(
     scoring : str or None, default=None
         A name of a score of scikit-learn. None is ``"roc_auc"`` for two classes, ``"roc_auc_ovo"`` for more, ``"r2"`` for
         numbers.
-    common_model : {"forest", "lightgbm", "linear"}, default="forest"
-        What is fitted on the columns of every system, too, to compare the columns alone.
+    common_model : {"forest", "lightgbm", "linear"} or None, default="forest"
+        What is fitted on the columns of every system, too, to compare the columns alone. None fits nothing, which saves time.
     task : {"classification", "regression"} or None, default=None
         None is classification unless y has numbers with fractions or more than 20 different ones.
     n_jobs : int or None, default=1
@@ -107,7 +107,8 @@ def compare(
     )
     refuse_unless(time_limit > 0, f"time_limit={time_limit!r} leaves no time. Use a number of seconds, such as 600.")
     refuse_unless(
-        common_model in COMMON_MODELS, f"common_model={common_model!r} is not known. Use one of {COMMON_MODELS}."
+        common_model is None or common_model in COMMON_MODELS,
+        f"common_model={common_model!r} is not known. Use one of {COMMON_MODELS}, or None for no such model.",
     )
     task = _task(target) if task is None else task
     models = _models(systems, task, target, random_state)

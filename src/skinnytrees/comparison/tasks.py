@@ -29,7 +29,7 @@ class Task:
     training: NDArray[np.intp]
     testing: NDArray[np.intp]
     scoring: str
-    common_model: str
+    common_model: str | None
 
     @property
     def key(self) -> str:
@@ -58,25 +58,29 @@ def run_task(task: Task, X: Any, y: NDArray[Any]) -> dict[str, Any]:
         seconds = time.perf_counter() - start
         support = np.flatnonzero(fitted.get_support())
         scorer = get_scorer(task.scoring)
-        common = _common_model(task, is_classifier(fitted))
-        columns = _safe_indexing(X_train, support, axis=1), _safe_indexing(X_test, support, axis=1)
         return {
             "n_features": len(support),
             "support": support.tolist(),
             "score": float(scorer(fitted, X_test, y_test)),
-            "score_common": float(scorer(common.fit(columns[0], y_train), columns[1], y_test))
-            if len(support)
-            else None,
+            "score_common": _common_score(task, is_classifier(fitted), X, y, support),
             "log_loss": _log_loss(fitted, X_test, y_test),
             "seconds": seconds,
         }
 
 
-def _common_model(task: Task, classifies: bool) -> Any:
-    """The model that is fitted on every system's columns, with the preparation that all systems share."""
-    if task.common_model == "linear":
+def _common_score(task: Task, classifies: bool, X: Any, y: NDArray[Any], support: NDArray[np.intp]) -> float | None:
+    """Test score of the common model on a system's columns, with the preparation that all systems share."""
+    if task.common_model is None or len(support) == 0:
+        return None
+    columns = _safe_indexing(X, support, axis=1)
+    model = _common_model(task.common_model, classifies).fit(_safe_indexing(columns, task.training), y[task.training])
+    return float(get_scorer(task.scoring)(model, _safe_indexing(columns, task.testing), y[task.testing]))
+
+
+def _common_model(name: str, classifies: bool) -> Any:
+    if name == "linear":
         return L1PathClassifier(random_state=0) if classifies else L1PathRegressor(random_state=0)
-    return estimator_for(task.common_model, "classification" if classifies else "regression", random_state=0)
+    return estimator_for(name, "classification" if classifies else "regression", random_state=0)
 
 
 def _log_loss(fitted: Any, X: Any, y: NDArray[Any]) -> float | None:
