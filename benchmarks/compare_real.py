@@ -1,7 +1,7 @@
 """All systems on eight real tables by ``skinnytrees.compare``: the figures, tables and picture of docs/compared.md.
 
     SKINNYTREES_DATA=... taskset -c 0 python -m benchmarks.compare_real --time-limit 600
-    SKINNYTREES_DATA=... python -m benchmarks.compare_real --report-only > tables.md
+    python -m benchmarks.compared_report
 
 Three sets of the paper (its splits: training and validation rows learn, test rows judge; a budget of 25 % of the columns), and
 five tables of the pool (its protocol: the split of seed 1, a budget of min(20, 25 % of the columns)). Of the pool, each of five
@@ -45,7 +45,6 @@ SEED, BUDGET, MOST_COLUMNS = 1, 0.25, 20
 ROOT = Path(__file__).parent.parent
 RAW = ROOT / "benchmarks" / "results" / "compared"
 FIGURES = ROOT / "docs" / "results" / "compared.csv"
-PICTURE = ROOT / "docs" / "compared.png"
 STOPPED = "stopped after "
 
 
@@ -164,9 +163,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="*", default=TABLES, choices=TABLES)
     parser.add_argument("--time-limit", type=float, default=600, help="seconds per fit")
-    parser.add_argument("--report-only", action="store_true", help="fit nothing; print the tables and draw the picture")
     options = parser.parse_args()
-    for name in () if options.report_only else options.tables:
+    for name in options.tables:
         print(f"{name}: {run(name, options.time_limit).in_words()}", flush=True)
         write_figures(TABLES)
 

@@ -159,13 +159,41 @@ def test_differences_are_paired_and_corrected_for_shared_rows():
     assert row["difference_high"] - row["difference"] == pytest.approx(3.182446 * error, rel=1e-5)
 
 
-def test_picture_has_a_line_per_system_that_finished():
-    result = made_up({"skinnytrees": [0.8, 0.81], "good": [0.9, 0.91], "failed": [np.nan, np.nan]})
-    shown = result.plot()
-    assert [text.get_text() for text in shown.ax_.get_legend().get_texts()] == ["good", "skinnytrees"]
+def with_budgets(scores, budgets):
+    rows = [{**row, "budget": budget} for row in made_up(scores).rows for budget in budgets]
+    return Comparison(rows, 10, "roc_auc", 0.25)
+
+
+@pytest.fixture
+def close_figures():
     import matplotlib.pyplot as plt
 
-    plt.close(shown.figure_)
+    yield
+    plt.close("all")
+
+
+@pytest.mark.usefixtures("close_figures")
+def test_picture_has_a_line_per_system_that_finished():
+    scores = {"skinnytrees": [0.8, 0.81], "good": [0.9, 0.91], "failed": [np.nan, np.nan]}
+    shown = with_budgets(scores, [3, 5]).plot()
+    assert [text.get_text() for text in shown.ax_.get_legend().get_texts()] == ["good", "skinnytrees"]
+
+
+@pytest.mark.usefixtures("close_figures")
+def test_no_two_of_25_systems_look_the_same():
+    scores = {"skinnytrees": [0.8, 0.81], **{f"system {i}": [0.7, 0.7 + i / 100] for i in range(24)}}
+    lines = with_budgets(scores, [3, 5]).plot().ax_.get_lines()
+    assert len({(str(line.get_color()), line.get_marker()) for line in lines}) == 25
+
+
+@pytest.mark.usefixtures("close_figures")
+def test_picture_of_a_single_budget_names_the_systems_from_the_best_down():
+    shown = made_up({"skinnytrees": [0.8, 0.81], "good": [0.9, 0.91], "failed": [np.nan, np.nan]}).plot()
+    assert [label.get_text() for label in shown.ax_.get_yticklabels()] == ["good", "skinnytrees"]
+    bottom, top = shown.ax_.get_ylim()
+    assert bottom > top, "the first name is at the top"
+    drawn = [line.get_xdata()[0] for line in shown.ax_.get_lines() if line.get_marker() == "o"]
+    assert drawn == pytest.approx([0.905, 0.805])
 
 
 def test_program_without_a_guard_is_not_run_again_and_may_define_systems(tmp_path):

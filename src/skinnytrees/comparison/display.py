@@ -1,4 +1,4 @@
-"""The picture of a comparison: score against number of features, one line per system."""
+"""The picture of a comparison: score against number of features, one line per system; at a single budget, one dot."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from skinnytrees.comparison.tasks import OURS
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.plots.style import clean, new_axes, palette
+from skinnytrees.plots.style import clean, new_axes, palette, shorten
 
 if TYPE_CHECKING:
     from skinnytrees.comparison.results import Comparison
@@ -22,6 +22,8 @@ _MARKERS = "osD^vP*X<>"
 
 class ComparisonDisplay:
     """Score against number of features, one line per system, with bands of one standard error over folds.
+
+    With a single budget, the systems stand below each other, the best first, each with a dot and a bar of one standard error.
 
     Parameters
     ----------
@@ -54,24 +56,44 @@ class ComparisonDisplay:
         -------
         ComparisonDisplay
         """
-        self.ax_ = ax = new_axes(ax, (9, 5.5))
+        names = self._by_score()
+        one_budget = len(self.comparison.budgets) == 1
+        self.ax_ = ax = new_axes(ax, (7, 1.2 + 0.24 * len(names)) if one_budget else (9, 5.5))
         self.figure_ = ax.figure
-        colours = self._colours(ax)
-        for place, system in enumerate(self._by_score()):
-            self._draw(
-                ax, system, colours[system], _MARKERS[place % len(_MARKERS)], place / max(1, len(self.systems) - 1)
-            )
+        label = _LABELS[self.score].format(self.comparison.scoring)
+        if one_budget:
+            self._plot_dots(ax, names, label)
+        else:
+            self._plot_lines(ax, names, label)
+        clean(ax)
+        return self
+
+    def _plot_dots(self, ax: Any, names: list[str], label: str) -> None:
+        for place, system in enumerate(names):
+            (mean,), (error,) = self._points(system)
+            colour = palette(ax).accent if system == OURS else palette(ax).ink
+            ax.errorbar(mean, place, xerr=error, fmt="o", color=colour, markersize=5, linewidth=1.2)
+        ax.set_yticks(range(len(names)), labels=[shorten(name) for name in names])
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.grid(axis="y", color=palette(ax).pale, alpha=0.4, linewidth=0.6)
+        ax.set_xlabel(label)
+        ax.set_title(f"at most {self.comparison.budgets[0]} features", fontsize="medium")
+        if self.score == "seconds":
+            ax.set_xscale("log")
+
+    def _plot_lines(self, ax: Any, names: list[str], label: str) -> None:
+        styles = self._styles(ax)
+        for place, system in enumerate(names):
+            self._draw(ax, system, *styles[system], place / max(1, len(self.systems) - 1))
         budgets = self.comparison.budgets
         ax.set_xscale("log")
         ax.set_xticks(budgets, labels=[str(budget) for budget in budgets], minor=False)
         ax.minorticks_off()
         ax.set_xlabel("number of features allowed")
-        ax.set_ylabel(_LABELS[self.score].format(self.comparison.scoring))
+        ax.set_ylabel(label)
         if self.score == "seconds":
             ax.set_yscale("log")
-        clean(ax)
         ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
-        return self
 
     def _by_score(self) -> list[str]:
         """Systems in the order of their means, the best first, so that the legend stands as the lines do."""
@@ -91,12 +113,17 @@ class ComparisonDisplay:
             errors.append(known.std(ddof=1) / np.sqrt(len(known)) if len(known) > 1 else 0.0)
         return np.array(means), np.array(errors)
 
-    def _colours(self, ax: Any) -> dict[str, Any]:
+    def _styles(self, ax: Any) -> dict[str, tuple[Any, str]]:
+        """A colour and a marker per system; where colours come again, markers differ."""
         from matplotlib import colormaps
 
         others = [name for name in self.systems if name != OURS]
-        wheel = colormaps["tab20"](np.linspace(0, 1, max(len(others), 1)))
-        return {**dict(zip(others, wheel, strict=False)), OURS: palette(ax).accent}
+        wheel = colormaps["tab20"].colors  # type: ignore[attr-defined]
+        styles = {
+            name: (wheel[i % len(wheel)], _MARKERS[(i + i // len(wheel)) % len(_MARKERS)])
+            for i, name in enumerate(others)
+        }
+        return {**styles, OURS: (palette(ax).accent, "o")}
 
     def _draw(self, ax: Any, system: str, colour: Any, marker: str, shift: float) -> None:
         x = np.array(self.comparison.budgets) * (

@@ -131,6 +131,8 @@ class Comparison:
     def plot(self, ax: Any = None, *, score: str = "score", systems: list[str] | None = None) -> Any:
         """Draw the score against the number of features, one line per system, with bands of one standard error.
 
+        With a single budget, the systems stand below each other, the best first.
+
         Parameters
         ----------
         ax : matplotlib Axes or None
