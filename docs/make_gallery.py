@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.model_selection import train_test_split
 
-from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, evaluate
+from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, compare, evaluate
 from skinnytrees.estimators.stability import StabilitySelector
 from skinnytrees.penalties import GroupL0
 from skinnytrees.plots import FeaturePathDisplay
@@ -85,6 +85,8 @@ def pictures() -> Iterator[tuple[str, Draw]]:
         SkinnyTreesClassifier(8, random_state=0), X_all, np.array(["malignant", "benign"])[y_all], cv=5
     )
     yield "evaluation", lambda: evaluation.plot()
+    comparison = compare(X_all, y_all, ["skinnytrees", "forest", "xgboost", "l1_path", "mrmr"], budgets=[2, 4, 8], cv=5)
+    yield "compare", lambda: comparison.plot()
 
 
 def main(folder: Path = FOLDER) -> None:
