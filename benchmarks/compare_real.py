@@ -138,6 +138,14 @@ def finished_rows(name: str) -> Iterator[dict[str, Any]]:
         yield {"table": name, "system": system, "budget": int(budget), **record["result"]}
 
 
+def all_rows(name: str) -> list[dict[str, Any]]:
+    """One row per system, also for those that were not run yet."""
+    found, table = list(finished_rows(name)), read_table(name)
+    known = {row["system"] for row in found}
+    waiting = [system for system in systems_for(table) if system not in known]
+    return found + [{"table": name, "system": one, "budget": table.budget, "error": "not run"} for one in waiting]
+
+
 COLUMNS = (
     "table",
     "system",
@@ -155,7 +163,7 @@ COLUMNS = (
 def write_figures(names: tuple[str, ...]) -> None:
     import pandas as pd
 
-    frame = pd.DataFrame([row for name in names for row in finished_rows(name)], columns=list(COLUMNS))
+    frame = pd.DataFrame([row for name in names for row in all_rows(name)], columns=list(COLUMNS))
     FIGURES.parent.mkdir(parents=True, exist_ok=True)
     frame.round({"score": 5, "score_common": 5, "log_loss": 5, "seconds": 2}).to_csv(FIGURES, index=False)
 

@@ -1,4 +1,7 @@
-"""Tables and picture of docs/compared.md from the figures of ``compare_real.py``: ``python -m benchmarks.compared_report``."""
+"""Tables and picture of docs/compared.md from the figures of ``compare_real.py`` and ``table2.py``.
+
+``python -m benchmarks.compared_report`` writes them into the page, between the comments that mark their places.
+"""
 
 import argparse
 from collections.abc import Sequence
@@ -8,12 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks import table2
 from skinnytrees.plots.style import ACCENT, INK, PALE
 
 OURS = "skinnytrees"
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "results" / "compared.csv"
-PICTURE = ROOT / "docs" / "compared.png"
+PAGE, PICTURE = ROOT / "docs" / "compared.md", ROOT / "docs" / "compared.png"
 # A panel reaches down to the lowest score that is at most this many times as far from the best as the median is.
 REACH = 2.5
 
@@ -47,7 +51,7 @@ def markdown(rows: pd.DataFrame) -> str:
 
 
 def _number(value: float, digits: int) -> str:
-    return "" if np.isnan(value) else f"{value:.{digits}f}"
+    return "" if np.isnan(value) else "below 0" if value < 0 else f"{value:.{digits}f}"
 
 
 def over_tables(figures: pd.DataFrame, tables: Sequence[str]) -> pd.DataFrame:
@@ -115,10 +119,7 @@ def _draw_table(ax: Any, table: str, rows: pd.DataFrame) -> None:
     ax.hlines(place, lowest, np.maximum(score, lowest), color=PALE, linewidth=0.8)
     ax.scatter(common, place, facecolor="white", edgecolor=colours, s=34, zorder=2)
     ax.scatter(score, place, color=colours, s=34, zorder=3)
-    ends = [
-        f"{value:.3f}" if np.isfinite(value) else why
-        for value, why in zip(score, map(_why, rows["error"]), strict=True)
-    ]
+    ends = [_number(value, 3) or why for value, why in zip(score, map(_why, rows["error"]), strict=True)]
     ax.set_yticks(place, [f"{name}  {end}" for name, end in zip(rows["system"], ends, strict=True)], fontsize=9)
     for label, name in zip(ax.get_yticklabels(), rows["system"], strict=True):
         label.set_color(ACCENT if name == OURS else "black")
@@ -131,19 +132,32 @@ def _draw_table(ax: Any, table: str, rows: pd.DataFrame) -> None:
 
 
 def _why(error: str) -> str:
-    return "stopped" if error.startswith("stopped") else "failed"
+    return next((why for why in ("stopped", "not run") if error.startswith(why)), "failed")
+
+
+def put_into_page(text: str, place: str, written: str) -> str:
+    """The text with this between the comments ``begin PLACE`` and ``end PLACE``."""
+    begin, end = f"<!-- begin {place} -->\n", f"<!-- end {place} -->"
+    before, _, rest = text.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise SystemExit(
+            f"The page has no comments 'begin {place}' and 'end {place}'. Add them where the table belongs."
+        )
+    return f"{before}{begin}{written}\n{end}{after}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--picture", type=Path, default=PICTURE)
-    options = parser.parse_args()
+    argparse.ArgumentParser(description=__doc__).parse_args()
     figures = read_figures()
     tables = list(dict.fromkeys(figures["table"]))
-    print(markdown_over_tables(over_tables(figures, tables)))
-    for table in tables:
-        print(f"\n### {table}\n\n{markdown(ordered(figures, table))}")
-    save_picture(figures, options.picture)
+    each = [f"### {table}\n\n{markdown(ordered(figures, table))}\n" for table in tables]
+    page = PAGE.read_text()
+    page = put_into_page(page, "means", markdown_over_tables(over_tables(figures, tables)))
+    page = put_into_page(page, "tables", "\n".join(each))
+    page = put_into_page(page, "table 2", table2.report())
+    PAGE.write_text(page)
+    save_picture(figures)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from skinnytrees.datasets import PublishedData, load
 
 SETS = ("mice-protein", "churn", "texture", "satimage")
 BUDGET = 0.5
-N_STRENGTHS = 6
+N_STRENGTHS = 10
 FIRST_REPEAT = 1000
 
 ROOT = Path(__file__).parent.parent

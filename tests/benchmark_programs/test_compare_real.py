@@ -43,6 +43,16 @@ def test_only_fits_stopped_at_a_lower_limit_run_again(tmp_path):
     assert left == [None, "a", "c", "d"]
 
 
+def test_systems_that_were_not_run_are_listed_as_such(tmp_path, monkeypatch):
+    table = compare_real.RealTable(np.zeros((4, 8)), np.array([0, 1, 0, 1]), np.array([False, False, True, True]), 2)
+    monkeypatch.setattr(compare_real, "RAW", tmp_path)
+    monkeypatch.setattr(compare_real, "read_table", lambda name: table)
+    records = [{"belongs_to": "x"}, {"key": "forest | 2 | 0 | Forest()", "result": {"error": "", "score": 0.5}}]
+    (tmp_path / "some.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    errors = {row["system"]: row["error"] for row in compare_real.all_rows("some")}
+    assert errors == {name: "" if name == "forest" else "not run" for name in compare_real.systems_for(table)}
+
+
 FIGURES = pd.DataFrame(
     [
         ("one", "skinnytrees", 2, 2, 0.90, 0.91, 0.3, 2.0, ""),
@@ -50,6 +60,7 @@ FIGURES = pd.DataFrame(
         ("one", "slow", 2, None, None, None, None, 600.1, "stopped after 600 s"),
         ("two", "skinnytrees", 2, 2, 0.80, 0.80, 0.3, 1.0, ""),
         ("two", "peer", 2, 2, 0.70, 0.79, 0.2, 3.0, ""),
+        ("two", "wild", 2, 2, -35.0, 0.5, 0.2, 3.0, ""),
     ],
     columns=["table", "system", "budget", "n_features", "score", "score_common", "log_loss", "seconds", "error"],
 )
@@ -58,6 +69,8 @@ FIGURES = pd.DataFrame(
 def test_table_has_the_best_first_and_says_what_was_stopped():
     lines = compared_report.markdown(compared_report.ordered(FIGURES, "one")).splitlines()
     assert lines[2] == "| peer | 0.9500 | 0.8900 | 0.200 | 4.0 | 1 |"
+    wild = compared_report.markdown(compared_report.ordered(FIGURES, "two")).splitlines()[-1]
+    assert wild == "| wild | below 0 | 0.5000 | 0.200 | 3.0 | 2 |"
     assert lines[4] == "| slow | stopped after 600 s |  |  |  |  |"
 
 
@@ -66,6 +79,7 @@ def test_means_are_over_the_tables_where_a_system_has_a_score():
     assert summary.loc["skinnytrees", "gap"] == pytest.approx(2.5)
     assert summary.loc["peer", "largest_gap"] == pytest.approx(10)
     assert summary.loc["peer", "times_ours"] == pytest.approx(2.5)
+    assert summary.loc["wild", "gap"] == pytest.approx(80), "R squared below zero counts as zero"
     assert summary.loc["peer", "place"] == pytest.approx(1.5)
     assert (summary.loc["slow", "tables"], summary.loc["slow", "finished"]) == (1, 0)
 
@@ -73,3 +87,12 @@ def test_means_are_over_the_tables_where_a_system_has_a_score():
 def test_picture_is_drawn_for_systems_with_and_without_a_score(tmp_path):
     compared_report.save_picture(FIGURES, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+
+def test_table_replaces_only_what_is_between_its_comments():
+    page = "a\n<!-- begin means -->\nold\n<!-- end means -->\nb\n"
+    once = compared_report.put_into_page(page, "means", "new")
+    assert once == "a\n<!-- begin means -->\nnew\n<!-- end means -->\nb\n"
+    assert compared_report.put_into_page(once, "means", "new") == once
+    with pytest.raises(SystemExit, match="has no comments 'begin tables'"):
+        compared_report.put_into_page(page, "tables", "new")
