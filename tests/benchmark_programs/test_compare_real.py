@@ -84,6 +84,12 @@ def test_means_are_over_the_tables_where_a_system_has_a_score():
     assert (summary.loc["slow", "tables"], summary.loc["slow", "finished"]) == (1, 0)
 
 
+def test_systems_that_rarely_finish_come_last():
+    lines = compared_report.markdown_over_tables(compared_report.over_tables(FIGURES, ["one", "two"])).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| **skinnytrees**", "| peer", "| wild", "| slow"]
+    assert lines[2] == "| **skinnytrees** | 2 of 2 | 2.5 | 5.0 | 0.0 | 1.5 | 1 |"
+
+
 def test_picture_is_drawn_for_systems_with_and_without_a_score(tmp_path):
     compared_report.save_picture(FIGURES, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 10_000

@@ -51,8 +51,8 @@ def data():
 
 def test_chosen_setting_is_judged_by_the_test_rows_within_the_budget(data, tmp_path):
     runner = table2.Runner(n_trials=3, n_repeats=2, time_limit=60, folder=tmp_path)
-    chosen, known = runner.tune(data, TAOClassifier(), "wine")
-    trial = table2.trials_of(TAOClassifier(), 3)[str(known["best_trial"])]
+    chosen, known = runner.tune(data, table2.TAO(), "wine")
+    trial = table2.trials_of(table2.TAO(), 3)[str(known["best_trial"])]
     assert repr(chosen.set_params(feature_budget=None)) == repr(trial)
     by_hand = [
         clone(trial).set_params(feature_budget=0.5, random_state=1000 + r).fit(data.X_train, data.y_train)
@@ -64,8 +64,17 @@ def test_chosen_setting_is_judged_by_the_test_rows_within_the_budget(data, tmp_p
     assert judged["n_features"] == np.mean([model.n_features_selected_ for model in by_hand]) <= 6
 
 
+def test_tree_above_the_budget_does_not_count(data):
+    dense = table2.TAO(1, max_depth=3, lam=1e-5, random_state=0)
+    with pytest.raises(ValueError, match="No tree of the path meets the budget: the smallest tree has"):
+        dense.fit(data.X_train, data.y_train)
+    assert TAOClassifier(**dense.get_params()).fit(data.X_train, data.y_train).n_features_selected_ == 1
+    within = table2.TAO(12, max_depth=2, lam=1.0, random_state=0).fit(data.X_train, data.y_train)
+    assert within.path_.chosen == 0
+
+
 def test_labels_give_the_probability_one_to_the_predicted_class(data):
-    tao = TAOClassifier(3, max_depth=2, lam=1.0, random_state=0)
+    tao = TAOClassifier(12, max_depth=2, lam=1.0, random_state=0)
     labels = table2.labels_only(tao).fit(data.X_train, data.y_train)
     P = labels.predict_proba(data.X_test)
     np.testing.assert_array_equal(P.sum(axis=1), 1)
@@ -74,10 +83,10 @@ def test_labels_give_the_probability_one_to_the_predicted_class(data):
 
 def test_report_puts_the_papers_figures_beside_ours(tmp_path):
     row = {
-        "set": "churn", "system": "skinny tree", "trials": 20, "stopped": 1, "failed": 2, "best_trial": 4, "validation_auc": 0.9,
-        "repeats": 5, "test_auc": 0.8765, "test_auc_se": 0.0012, "n_features": 9.0, "seconds": 1.0, "test_auc_of_labels": np.nan,
+        "set": "churn", "system": "skinny tree", "trials": 20, "stopped": 1, "above_budget": 4, "failed": 2, "best_trial": 4,
+        "validation_auc": 0.9, "repeats": 5, "test_auc": 0.8765, "test_auc_se": 0.0012, "n_features": 9.0, "seconds": 1.0, "test_auc_of_labels": np.nan,
     }  # fmt: skip
     table2.append_row(tmp_path / "figures.csv", row)
     assert table2.report(tmp_path / "figures.csv").splitlines()[-1] == (
-        "| churn | skinny tree | 89.35 | 87.65 ± 0.12 | 9 |  | 3 of 20 |"
+        "| churn | skinny tree | 89.35 | 87.65 ± 0.12 | 5 | 9 |  | 13 of 20 (4, 1, 2) |"
     )
