@@ -84,7 +84,8 @@ def test_labels_give_the_probability_one_to_the_predicted_class(data):
 def test_report_puts_the_papers_figures_beside_ours(tmp_path):
     row = {
         "set": "churn", "system": "skinny tree", "trials": 20, "stopped": 1, "above_budget": 4, "failed": 2, "best_trial": 4,
-        "validation_auc": 0.9, "repeats": 5, "test_auc": 0.8765, "test_auc_se": 0.0012, "n_features": 9.0, "seconds": 1.0, "test_auc_of_labels": np.nan,
+        "validation_auc": 0.9, "repeats": 5, "test_auc": 0.8765,
+        "test_auc_se": 0.0012, "n_features": 9.0, "seconds": 1.0, "test_auc_of_labels": np.nan,
     }  # fmt: skip
     table2.append_row(tmp_path / "figures.csv", row)
     assert table2.report(tmp_path / "figures.csv").splitlines()[-1] == (
