@@ -11,7 +11,7 @@ SEED := 0
 CASES := 2000
 SECONDS := 600
 
-# The Pythons of the three sets of versions. numba of the oldest set does not exist for 3.13: so old versions meet the oldest Python,
+# The Pythons of the three sets of versions. numpy of the oldest set does not exist for 3.13: so old versions meet the oldest Python,
 # and new ones the newest.
 OLDEST_PYTHON ?= python3.11
 MIDDLE_PYTHON ?= python3.12
