@@ -10,7 +10,6 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils.multiclass import type_of_target
 
@@ -20,6 +19,7 @@ from skinnytrees.comparison.results import Comparison
 from skinnytrees.comparison.tasks import COMMON_MODELS, OURS, Task, estimator_for
 from skinnytrees.evaluation.results_file import ResultsFile, fingerprint
 from skinnytrees.exceptions import refuse_unless
+from skinnytrees.path.scoring import find_scorer
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training.progress import count_progress
 
@@ -115,9 +115,10 @@ def compare(
     splits = _splits(X, target, cv, groups, task, random_state)
     scoring = _default_scoring(task, target) if scoring is None else scoring
     refuse_unless(
-        scoring in get_scorer_names(),
-        f"scoring={scoring!r} is no name of scikit-learn's. Use one such as {_default_scoring(task, target)!r}.",
+        isinstance(scoring, str),
+        f"scoring={scoring!r} is not a name. Give the name of a scikit-learn scorer, such as 'accuracy'.",
     )
+    find_scorer(scoring, np.unique(target) if task == "classification" else None)
     tasks = [
         Task(name, size, fold, clone(model).set_params(feature_budget=size), kept, held, scoring, common_model)
         for fold, (kept, held) in enumerate(splits)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from skinnytrees.comparison.tasks import OURS
 from skinnytrees.estimators.selection_statistics import stability_index
 from skinnytrees.evaluation.results import mean_interval
+from skinnytrees.evaluation.scoring import score_range
 
 COLUMNS = (
     "system", "budget", "fold", "n_features", "score", "score_common", "log_loss", "seconds", "peak_memory", "stability", "error",
@@ -31,8 +32,8 @@ class Comparison:
 
     Notes
     -----
-    Intervals of means over folds use the correction of Nadeau and Bengio (2003), since folds share training rows. With a single
-    fold there is no interval.
+    Intervals of means over folds use the correction of Nadeau and Bengio (2003), since folds share training rows; an interval of
+    a score is clipped to the range of the score, such as [0, 1] for AUC. With a single fold there is no interval.
     """
 
     def __init__(self, rows: list[dict[str, Any]], n_features: int, scoring: str, test_ratio: float) -> None:
@@ -91,7 +92,7 @@ class Comparison:
 
     def _summarised(self, system: str, budget: int) -> dict[str, Any]:
         score, of_folds = self.scores(system, budget), self._of(system, budget)
-        mean, low, high = mean_interval(score, self.test_ratio)
+        mean, low, high = mean_interval(score, self.test_ratio, limits=score_range(self.scoring))
         difference = (
             mean_interval(score - self.scores(OURS, budget), self.test_ratio) if OURS in self.systems else (np.nan,) * 3
         )

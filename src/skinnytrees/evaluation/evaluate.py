@@ -11,9 +11,10 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, check_cv
 from sklearn.utils import indexable
 
-from skinnytrees.evaluation.folds import run_fold, scorers_for
+from skinnytrees.evaluation.folds import run_fold
 from skinnytrees.evaluation.results import Evaluation
 from skinnytrees.evaluation.results_file import ResultsFile, fingerprint
+from skinnytrees.evaluation.scoring import named_scoring, score_range, scorers_for
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.training.progress import count_progress
 
@@ -86,6 +87,7 @@ def evaluate(
         weight is None or len(weight) == len(target),
         f"sample_weight has {0 if weight is None else len(weight)} entries, but y has {len(target)}. Give one per row.",
     )
+    scoring = named_scoring(model, scoring, target)
     scorers = scorers_for(model, scoring, target)
     splits = _splits(model, X, target, cv, labels)
     belongs_to = fingerprint(
@@ -101,7 +103,8 @@ def evaluate(
     folds = [results.found[str(i)] for i in range(len(splits))]
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else [f"x{k}" for k in range(X.shape[1])]
     classes = np.unique(target) if is_classifier(model) else None
-    return Evaluation(folds, splits, target, names, classes)
+    ranges = {name: score_range(one) for name, one in scoring.items()}
+    return Evaluation(folds, splits, target, names, classes, ranges)
 
 
 def _splits(

@@ -3,34 +3,12 @@
 import inspect
 import time
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
-from sklearn.metrics import check_scoring
+from sklearn.base import clone
 from sklearn.utils import _safe_indexing
-
-DEFAULT_SCORING = {
-    "binary": ("roc_auc", "neg_log_loss", "accuracy"),
-    "multiclass": ("roc_auc_ovr", "neg_log_loss", "accuracy"),
-    "regression": ("r2", "neg_root_mean_squared_error"),
-}
-
-
-def scorers_for(model: Any, scoring: Any, y: NDArray[Any]) -> dict[str, Any]:
-    """A scorer for each name: those of the user, or usual ones for the kind of target."""
-    if scoring is None:
-        kind = "regression" if not is_classifier(model) else "binary" if len(np.unique(y)) == 2 else "multiclass"
-        scoring = DEFAULT_SCORING[kind]
-    if isinstance(scoring, str):
-        return {scoring: check_scoring(model, scoring)}
-    if callable(scoring):
-        return {getattr(scoring, "__name__", "score"): check_scoring(model, scoring)}
-    if isinstance(scoring, Mapping):
-        return {str(name): check_scoring(model, one) for name, one in scoring.items()}
-    return {str(name): check_scoring(model, name) for name in scoring}
 
 
 def run_fold(

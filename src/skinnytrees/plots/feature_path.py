@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import get_scorer
 
 from skinnytrees.exceptions import refuse_unless
+from skinnytrees.path.scoring import find_scorer
 from skinnytrees.plots.style import clean, new_axes, palette, whole_numbers
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class FeaturePathDisplay:
             f"metric={metric!r} is to be computed on rows, but there are none. Give X and y that were not trained on, or use "
             "metric='val_score'.",
         )
-        score = get_scorer(metric)
+        score = find_scorer(metric, getattr(estimator, "classes_", None), "metric")
         scores = np.array([score(_at_entry(estimator, entry), X, y) for entry in range(len(path))])
         return cls._make(path, scores, None, f"{metric} on the given rows", x).plot(ax)
 
