@@ -3,7 +3,6 @@
 A system says how it fits prepared rows (``_fit_problem``); everything that a user sees is here.
 """
 
-import importlib
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -21,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fi
 
 from skinnytrees.baselines.preparation import Preparation
 from skinnytrees.baselines.selection_path import SelectionPath
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import import_optional, refuse_unless
 from skinnytrees.tables.frames import Vocabulary, open_table, read_columns, read_table
 from skinnytrees.tables.groups import Groups
 from skinnytrees.tables.rows import split_rows
@@ -406,33 +405,6 @@ class BaselineRegressor(RegressorMixin, Baseline):
         return self._output(X)
 
 
-def import_optional(package: str, user: str, extra: str = "baselines") -> Any:
-    """An optional package, or an error that names the extra.
-
-    Parameters
-    ----------
-    package : str
-        Name to import.
-    user : str
-        Who needs it.
-    extra : str
-        Extra of this library that installs it.
-
-    Examples
-    --------
-    >>> from skinnytrees.baselines.base import import_optional
-    >>> import_optional("a_package_that_is_not_there", "MySystem")
-    Traceback (most recent call last):
-    ImportError: MySystem needs a_package_that_is_not_there, which is not installed: pip install 'skinnytrees[baselines]'.
-    """
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise ImportError(
-            f"{user} needs {package}, which is not installed: pip install 'skinnytrees[{extra}]'."
-        ) from error
-
-
 def normalised(importances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Importances that are not negative and sum to 1 (all zero where none is positive)."""
     positive = np.maximum(importances, 0.0)
@@ -485,6 +457,6 @@ class Constant:
 
 def _constant(problem: Problem) -> Fitted:
     rows = problem.rows
-    share = rows.weight / rows.weight.sum()
-    output = np.bincount(rows.y, share, problem.n_classes) if problem.n_classes else np.array([share @ rows.y])
+    weight = rows.weight / rows.weight.sum()
+    output = np.bincount(rows.y, weight, problem.n_classes) if problem.n_classes else np.array([weight @ rows.y])
     return Fitted(np.array([], dtype=np.intp), Constant(np.asarray(output, dtype=np.float64)))

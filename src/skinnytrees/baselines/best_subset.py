@@ -18,9 +18,9 @@ from skinnytrees.baselines.base import (
     Fitted,
     Problem,
     Sample,
-    import_optional,
 )
 from skinnytrees.baselines.selection_path import PathEntry, SelectionPath, best_entry
+from skinnytrees.exceptions import import_optional
 
 _MOST_SIZES = 12
 

@@ -208,20 +208,7 @@ class ForestImportanceClassifier(_Forest, BaselineClassifier):
 class ForestImportanceRegressor(_Forest, BaselineRegressor):
     """Numbers by a random forest on the features of largest importance.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    threshold : float or None
-        Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
-    refit : bool
-        Whether to fit again on the selected features. Without it, the model still reads all of them.
-    n_estimators, max_depth, max_samples
-        Of the forest.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Number of threads; None uses all cores.
+    The parameters are those of `ForestImportanceClassifier`.
 
     Examples
     --------
@@ -266,20 +253,7 @@ class ExtraTreesImportanceClassifier(_ExtraTrees, BaselineClassifier):
 class ExtraTreesImportanceRegressor(_ExtraTrees, BaselineRegressor):
     """Numbers by extremely randomised trees on the features of largest importance.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    threshold : float or None
-        Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
-    refit : bool
-        Whether to fit again on the selected features. Without it, the model still reads all of them.
-    n_estimators, max_depth, max_samples
-        Of the trees.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Number of threads; None uses all cores.
+    The parameters are those of `ExtraTreesImportanceClassifier`.
 
     Examples
     --------
@@ -315,20 +289,7 @@ class XGBoostImportanceClassifier(_XGBoost, BaselineClassifier):
 class XGBoostImportanceRegressor(_XGBoost, BaselineRegressor):
     """Numbers by XGBoost (gain) on the features of largest importance.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    threshold : float or None
-        Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
-    refit : bool
-        Whether to fit again on the selected features. Without it, the model still reads all of them.
-    n_estimators, learning_rate, max_depth, subsample
-        Of the boosting; ``subsample`` is the fraction of the rows that each tree sees.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Number of threads; None uses all cores.
+    The parameters are those of `XGBoostImportanceClassifier`.
     """
 
 
@@ -355,20 +316,7 @@ class LightGBMImportanceClassifier(_LightGBM, BaselineClassifier):
 class LightGBMImportanceRegressor(_LightGBM, BaselineRegressor):
     """Numbers by LightGBM (gain) on the features of largest importance.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    threshold : float or None
-        Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
-    refit : bool
-        Whether to fit again on the selected features. Without it, the model still reads all of them.
-    n_estimators, learning_rate, max_depth, subsample
-        Of the boosting; ``subsample`` is the fraction of the rows that each tree sees.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Number of threads; None uses all cores.
+    The parameters are those of `LightGBMImportanceClassifier`.
     """
 
 
@@ -395,18 +343,5 @@ class CatBoostImportanceClassifier(_CatBoost, BaselineClassifier):
 class CatBoostImportanceRegressor(_CatBoost, BaselineRegressor):
     """Numbers by CatBoost on the features of largest importance.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    threshold : float or None
-        Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
-    refit : bool
-        Whether to fit again on the selected features. Without it, the model still reads all of them.
-    n_estimators, learning_rate, max_depth, subsample
-        Of the boosting; ``subsample`` is the fraction of the rows that each tree sees.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Number of threads; None uses all cores.
+    The parameters are those of `CatBoostImportanceClassifier`.
     """

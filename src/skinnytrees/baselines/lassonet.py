@@ -15,7 +15,6 @@ from skinnytrees.baselines.base import (
     BaselineRegressor,
     Fitted,
     Problem,
-    import_optional,
 )
 from skinnytrees.baselines.network_task import (
     REFIT_EPOCHS,
@@ -28,7 +27,7 @@ from skinnytrees.baselines.network_task import (
 )
 from skinnytrees.baselines.networks import FittedNetwork
 from skinnytrees.baselines.selection_path import PathEntry
-from skinnytrees.exceptions import DivergenceError
+from skinnytrees.exceptions import DivergenceError, import_optional
 
 
 class _LassoNet(Baseline):
@@ -150,7 +149,7 @@ class _LassoNet(Baseline):
 
     def _system(self, task: NetworkTask) -> Any:
         """A new object of the package with every setting given: its classifiers cannot be cloned."""
-        lassonet = import_optional("lassonet", type(self).__name__)
+        lassonet = import_optional("lassonet", type(self).__name__, "baselines")
         kind = lassonet.LassoNetClassifier if task.problem.n_classes else lassonet.LassoNetRegressor
         several = len(task.group) > task.n_groups
         groups = [np.flatnonzero(task.group.numpy() == g).tolist() for g in range(task.n_groups)] if several else None

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.baselines.base import import_optional
-from skinnytrees.exceptions import DivergenceError, refuse_unless
+from skinnytrees.exceptions import DivergenceError, import_optional, refuse_unless
 
 # Tensors and modules of torch; torch itself is optional and has no types that hold with and without it.
 Tensor = Any

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from skinnytrees.baselines.base import BaselineClassifier, BaselineRegressor, Problem, import_optional
+from skinnytrees.baselines.base import BaselineClassifier, BaselineRegressor, Problem
 from skinnytrees.baselines.ranking import RankingSelection, largest_of_columns
+from skinnytrees.exceptions import import_optional
 
 
 class _ReliefF(RankingSelection):
@@ -42,7 +43,7 @@ class _ReliefF(RankingSelection):
         self.max_rows = max_rows
 
     def _rank(self, problem: Problem) -> NDArray[np.float64]:
-        skrebate = import_optional("skrebate", type(self).__name__)
+        skrebate = import_optional("skrebate", type(self).__name__, "baselines")
         n_rows = len(problem.rows.y)
         rows = np.random.default_rng(problem.seed).permutation(n_rows)[: self.max_rows]
         sample = problem.rows.take(np.sort(rows))

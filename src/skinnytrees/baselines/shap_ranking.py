@@ -19,8 +19,8 @@ from skinnytrees.baselines.base import (
     BaselineRegressor,
     Fitted,
     Problem,
-    import_optional,
 )
+from skinnytrees.exceptions import import_optional
 
 _NEW = {"xgboost": models.new_xgboost, "lightgbm": models.new_lightgbm, "catboost": models.new_catboost}
 
@@ -75,13 +75,13 @@ def shapley_values(booster: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values of shape (rows, outputs, columns), in the booster's raw scale, without the constant part."""
     package = type(booster).__module__.split(".")[0]
     if package == "xgboost":
-        xgboost = import_optional("xgboost", "SHAP ranking")
+        xgboost = import_optional("xgboost", "SHAP ranking", "baselines")
         values = booster.get_booster().predict(xgboost.DMatrix(X), pred_contribs=True)
     elif package == "lightgbm":
         values = booster.booster_.predict(X, pred_contrib=True)
         values = values.reshape(len(X), -1, X.shape[1] + 1)
     else:
-        catboost = import_optional("catboost", "SHAP ranking")
+        catboost = import_optional("catboost", "SHAP ranking", "baselines")
         values = booster.get_feature_importance(catboost.Pool(X), type="ShapValues")
     return np.asarray(values, dtype=np.float64).reshape(len(X), -1, X.shape[1] + 1)[:, :, :-1]
 

@@ -163,7 +163,39 @@ class _PenalisedTree(Baseline):
     }
     _standardize = True
     _needs_validation = True
-    _strengths: ClassVar[tuple[float, float]]
+    _strengths: ClassVar[tuple[float, float]] = (1e-3, 10.0)
+    l2: float
+
+    def __init__(  # type: ignore[no-untyped-def]
+        self,
+        feature_budget=None,
+        *,
+        n_strengths=20,
+        max_depth=3,
+        learning_rate=0.1,
+        max_epochs=50,
+        batch_size=64,
+        validation_fraction=0.2,
+        random_state=None,
+    ):
+        self.feature_budget = feature_budget
+        self.n_strengths = n_strengths
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    @classmethod
+    def tuning_space(cls) -> dict[str, tuple[Any, ...]]:
+        """Ranges of the paper's supplement; the path goes through the strengths, 1e-3 to 10."""
+        return {
+            "batch_size": ("choice", tuple(64 * b for b in range(1, 65))),
+            "learning_rate": ("log", 1e-2, 10.0),
+            "max_epochs": ("int", 5, 1000),
+            "max_depth": ("int", 1, 5),
+        }
 
     def _penalty(self, strength: float) -> Penalty:
         raise NotImplementedError
@@ -228,40 +260,7 @@ class _PenalisedTree(Baseline):
 
 
 class _GroupLassoTree(_PenalisedTree):
-    _strengths: ClassVar[tuple[float, float]] = (1e-3, 10.0)
-
-    def __init__(  # type: ignore[no-untyped-def]
-        self,
-        feature_budget=None,
-        *,
-        n_strengths=20,
-        max_depth=3,
-        learning_rate=0.1,
-        max_epochs=50,
-        batch_size=64,
-        validation_fraction=0.2,
-        random_state=None,
-    ):
-        self.feature_budget = feature_budget
-        self.n_strengths = n_strengths
-        self.max_depth = max_depth
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-
     l2 = 0.0
-
-    @classmethod
-    def tuning_space(cls) -> dict[str, tuple[Any, ...]]:
-        """Ranges of the paper's supplement; the strength, 1e-3 to 10, is walked through by the path."""
-        return {
-            "batch_size": ("choice", tuple(64 * b for b in range(1, 65))),
-            "learning_rate": ("log", 1e-2, 10.0),
-            "max_epochs": ("int", 5, 1000),
-            "max_depth": ("int", 1, 5),
-        }
 
     def _penalty(self, strength: float) -> Penalty:
         # The paper's lambda1 / sqrt(m |I|), with one tree.
@@ -269,8 +268,6 @@ class _GroupLassoTree(_PenalisedTree):
 
 
 class _SkinnyTree(_PenalisedTree):
-    _strengths: ClassVar[tuple[float, float]] = (1e-3, 10.0)
-
     def __init__(  # type: ignore[no-untyped-def]
         self,
         feature_budget=None,
@@ -284,26 +281,22 @@ class _SkinnyTree(_PenalisedTree):
         validation_fraction=0.2,
         random_state=None,
     ):
-        self.feature_budget = feature_budget
-        self.n_strengths = n_strengths
-        self.max_depth = max_depth
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
+        super().__init__(
+            feature_budget,
+            n_strengths=n_strengths,
+            max_depth=max_depth,
+            learning_rate=learning_rate,
+            max_epochs=max_epochs,
+            batch_size=batch_size,
+            validation_fraction=validation_fraction,
+            random_state=random_state,
+        )
         self.l2 = l2
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
 
     @classmethod
     def tuning_space(cls) -> dict[str, tuple[Any, ...]]:
-        """Ranges of the paper's supplement; the strength, 1e-3 to 10, is walked through by the path."""
-        return {
-            "batch_size": ("choice", tuple(64 * b for b in range(1, 65))),
-            "learning_rate": ("log", 1e-2, 10.0),
-            "max_epochs": ("int", 5, 1000),
-            "max_depth": ("int", 1, 5),
-            "l2": ("log", 1e-2, 1e2),
-        }
+        """Ranges of the paper's supplement; the path goes through the strengths, 1e-3 to 10."""
+        return {**super().tuning_space(), "l2": ("log", 1e-2, 1e2)}
 
     def _penalty(self, strength: float) -> Penalty:
         return GroupL0(strength)
@@ -379,65 +372,19 @@ class SkinnyTreeClassifier(_SkinnyTree, BaselineClassifier):
 class DenseSoftTreesRegressor(_DenseSoftTrees, BaselineRegressor):
     """A dense soft tree ensemble for numbers, on its most important features.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all. A dense ensemble uses every feature, so the
-        most important ones are kept and the ensemble is trained again on them.
-    threshold : float or None
-        Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
-    refit : bool
-        Whether to train again on the selected features. Without it, the model still reads all of them.
-    n_estimators, max_depth, learning_rate, max_epochs, batch_size
-        Of the ensemble, as in ``SkinnyTreesRegressor`` with ``penalty=None``.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Number of threads; None uses all cores.
+    The parameters are those of `DenseSoftTreesClassifier`.
     """
 
 
 class GroupLassoTreeRegressor(_GroupLassoTree, BaselineRegressor):
     """One soft tree for numbers with the group lasso, along a path of strengths.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    n_strengths : int
-        Strengths of the penalty from 1e-3 to 10, each started from the tree before.
-    max_depth : int
-        Depth of the tree.
-    learning_rate, batch_size
-        Of the proximal steps.
-    max_epochs : int
-        Epochs of the dense tree at the start; a fifth of them per strength.
-    validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
-    random_state : int, RandomState or None
-        Seed.
+    The parameters are those of `GroupLassoTreeClassifier`.
     """
 
 
 class SkinnyTreeRegressor(_SkinnyTree, BaselineRegressor):
     """One soft tree for numbers with the group l0-l2 penalty, along a path of strengths.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    n_strengths : int
-        Strengths of the penalty from 1e-3 to 10, each started from the tree before.
-    max_depth : int
-        Depth of the tree.
-    learning_rate, batch_size
-        Of the proximal steps.
-    max_epochs : int
-        Epochs of the dense tree at the start; a fifth of them per strength.
-    l2 : float
-        Ridge, as in ``SkinnyTreesRegressor``.
-    validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
-    random_state : int, RandomState or None
-        Seed.
+    The parameters are those of `SkinnyTreeClassifier`.
     """

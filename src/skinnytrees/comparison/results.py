@@ -10,6 +10,7 @@ from skinnytrees.comparison.tasks import OURS
 from skinnytrees.estimators.selection_statistics import stability_index
 from skinnytrees.evaluation.results import mean_interval
 from skinnytrees.evaluation.scoring import score_range
+from skinnytrees.exceptions import import_optional
 
 COLUMNS = (
     "system", "budget", "fold", "n_features", "score", "score_common", "log_loss", "seconds", "peak_memory", "stability", "error",
@@ -75,7 +76,7 @@ class Comparison:
             {**{name: row.get(name) for name in COLUMNS}, "stability": self._stability[row["system"], row["budget"]]}
             for row in self.rows
         ]
-        return _pandas().DataFrame(rows, columns=list(COLUMNS))
+        return import_optional("pandas", "to_frame()", "frames").DataFrame(rows, columns=list(COLUMNS))
 
     def summary(self) -> Any:
         """One row per system and budget: means with intervals, and differences to ours on the same folds.
@@ -87,7 +88,7 @@ class Comparison:
             of the system.
         """
         rows = [self._summarised(name, k) for k in self.budgets for name in self.systems]
-        frame = _pandas().DataFrame(rows)
+        frame = import_optional("pandas", "summary()", "frames").DataFrame(rows)
         return frame.sort_values(["budget", "score"], ascending=[True, False], ignore_index=True)
 
     def _summarised(self, system: str, budget: int) -> dict[str, Any]:
@@ -175,11 +176,3 @@ def _in_words(budget: int, scoring: str, rows: list[dict[str, Any]]) -> str:
 def _mean(values: NDArray[np.float64]) -> float:
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else np.nan
-
-
-def _pandas() -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("Frames need pandas: pip install 'skinnytrees[frames]'.") from error
-    return pd

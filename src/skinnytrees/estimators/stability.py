@@ -25,7 +25,7 @@ from skinnytrees.estimators.all_or_nothing import become, unfitted
 from skinnytrees.estimators.classifier import SkinnyTreesClassifier
 from skinnytrees.estimators.regressor import SkinnyTreesRegressor
 from skinnytrees.estimators.selection_statistics import false_selection_bound, least_threshold, stability_index
-from skinnytrees.exceptions import UnstableSelectionWarning, refuse_unless
+from skinnytrees.exceptions import UnstableSelectionWarning, import_optional, refuse_unless
 from skinnytrees.tables.frames import is_frame
 from skinnytrees.training.progress import count_progress
 
@@ -237,10 +237,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
             ``feature``, ``frequency`` and whether it is ``selected``, one row per feature.
         """
         check_is_fitted(self)
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_frame() needs pandas: pip install 'skinnytrees[frames]'.") from error
+        pd = import_optional("pandas", "to_frame()", "frames")
         columns = {
             "feature": _check_feature_names_in(self), "frequency": self.frequencies_, "selected": self.support_
         }  # fmt: skip

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 from skinnytrees.estimators.selection_statistics import Stability, stability_interval
 from skinnytrees.evaluation.scoring import ANY_NUMBER, Range
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import import_optional, refuse_unless
 
 # Below the first of these values of the stability index panels agree poorly, above the second excellently (Nogueira et al. 2018).
 _POOR, _EXCELLENT = 0.4, 0.75
@@ -136,7 +136,7 @@ class Evaluation:
             }
             for i, fold in enumerate(self.folds)
         ]
-        return _pandas().DataFrame(rows)
+        return import_optional("pandas", "to_frame()", "frames").DataFrame(rows)
 
     def frequencies(self) -> Any:
         """How often each column was selected, the most frequent first.
@@ -149,7 +149,8 @@ class Evaluation:
         frequency = self.selected.mean(axis=0)
         order = np.argsort(-frequency, kind="stable")
         order = order[frequency[order] > 0]
-        return _pandas().DataFrame({"column": [self.names[k] for k in order], "frequency": frequency[order]})
+        pd = import_optional("pandas", "frequencies()", "frames")
+        return pd.DataFrame({"column": [self.names[k] for k in order], "frequency": frequency[order]})
 
     def summary(self) -> str:
         """What was found, in words."""
@@ -237,11 +238,3 @@ def _panels_in_words(sizes: NDArray[np.intp], stability: Stability, level: float
         )
     word = "excellently" if stability.index > _EXCELLENT else "in part"
     return text + f"They agree {word} (stability index {interval}; 1 is full agreement, 0 is chance)."
-
-
-def _pandas() -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("Frames need pandas: pip install 'skinnytrees[frames]'.") from error
-    return pd

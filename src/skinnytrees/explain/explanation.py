@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import import_optional, refuse_unless
 from skinnytrees.explain.games import Game
 from skinnytrees.explain.interactions import interaction_strengths
 from skinnytrees.explain.reading import Columns
@@ -135,7 +135,7 @@ class Explanation:
         pandas.DataFrame
             ``feature``, ``with``, ``strength`` and ``H`` of each pair, the strongest first.
         """
-        pd = _pandas("interactions()")
+        pd = import_optional("pandas", "interactions()", "frames")
         kept = np.sort(np.argsort(-self.importance(), kind="stable")[:max_features])
         pairs = interaction_strengths(self.game, kept, max_rows)
         names = self.columns.names
@@ -157,7 +157,7 @@ class Explanation:
         pandas.DataFrame
             With several outputs, columns are pairs of an output and a feature.
         """
-        pd = _pandas("to_frame()")
+        pd = import_optional("pandas", "to_frame()", "frames")
         if self.values.ndim == 2:
             return pd.DataFrame(self.values, columns=self.feature_names)
         by_output = {name: pd.DataFrame(self.values[..., c], columns=self.feature_names)
@@ -204,11 +204,3 @@ class Explanation:
         from skinnytrees.plots import WaterfallDisplay
 
         return WaterfallDisplay.from_explanation(self, row=row, ax=ax, **options)
-
-
-def _pandas(what: str) -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(f"{what} needs pandas: pip install 'skinnytrees[frames]'.") from error
-    return pandas

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import import_optional, refuse_unless
 from skinnytrees.model.soft_trees import SoftTrees
 
 _COLUMNS = ("n_features", "val_score", "val_score_se", "train_loss", "cost")
@@ -159,10 +159,7 @@ class FeaturePath:
         >>> len(frame.entering[0])  # the path begins with all columns
         13
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_frame() needs pandas: pip install 'skinnytrees[frames]'.") from error
+        pd = import_optional("pandas", "to_frame()", "frames")
         before = [np.array([], dtype=np.intp), *self.supports[:-1]]
         steps = list(zip(before, self.supports, strict=True))
         return pd.DataFrame(
