@@ -40,7 +40,7 @@ def test_every_selected_column_matters(way):
 
 
 @EVERY_WAY
-def test_importances_are_shares_and_zero_outside_the_support(way):
+def test_importances_are_fractions_and_zero_outside_the_support(way):
     model = fitted(way)
     assert model.feature_importances_.shape == (13,)
     assert model.feature_importances_.sum() == pytest.approx(1)

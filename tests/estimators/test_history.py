@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.Selectio
 
 
 @pytest.mark.parametrize("penalty", [L0, GroupLasso(0.05), None])
-def test_history_has_one_entry_an_epoch(penalty):
+def test_history_has_one_entry_per_epoch(penalty):
     X, y = wine()
     model = classifier("group_l0", penalty=penalty, batch_size=20).fit(X, y)
     history = model.history_
@@ -42,7 +42,7 @@ def test_last_validation_loss_is_the_log_loss_of_the_model():
     assert model.history_["val_loss"][-1] == pytest.approx(-np.log(proba).mean(), rel=1e-4)
 
 
-def test_history_of_a_path_has_one_entry_a_size():
+def test_history_of_a_path_has_one_entry_per_size():
     model = fitted("path")
     np.testing.assert_array_equal(model.history_["n_features"], model.path_.n_features)
     np.testing.assert_allclose(model.history_["loss"], model.path_.train_loss)
@@ -150,7 +150,7 @@ def fit_path_aloud(capsys, **changes):
 
 
 @pytest.mark.usefixtures("without_tqdm")
-def test_verbose_path_prints_one_line_a_size_without_tqdm(capsys):
+def test_verbose_path_prints_one_line_per_size_without_tqdm(capsys):
     model, out, err = fit_path_aloud(capsys, validation_fraction=0.2)
     lines = out.splitlines()
     assert len(lines) == len(model.path_)

@@ -92,7 +92,7 @@ def test_poisson_predictions_are_positive_means(way):
 
 
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
-def test_quantile_lies_above_its_share_of_new_rows(level):
+def test_quantile_lies_above_its_fraction_of_new_rows(level):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1600, 4))
     y = X[:, 0] + (1 + 0.5 * (X[:, 1] > 0)) * rng.normal(size=1600)

@@ -61,7 +61,7 @@ def test_values_far_from_all_others_are_all_alike(store):
 
 
 @pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
-def test_held_out_share_is_not_used_for_scaling():
+def test_held_out_fraction_is_not_used_for_scaling():
     """With refit=False, the encoder's mean is that of four fifths of the rows."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(10, 1))

@@ -1,6 +1,6 @@
-"""What all systems share: they read a table, prepare it, hold rows out where they need to choose, and keep to the budget.
+"""Common base of all systems: reading and preparing a table, holding out rows to choose by, and keeping to the budget.
 
-A system says how it fits prepared rows (``_fit_problem``); everything that a user sees is here.
+A system implements how it fits prepared rows (``_fit_problem``); everything that a user sees is here.
 """
 
 from dataclasses import dataclass, replace
@@ -148,7 +148,7 @@ class Fitted:
 
 
 class Baseline(SelectorMixin, BaseEstimator):
-    """What classifiers and regressors share."""
+    """Common base of classifiers and regressors."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
     # Whether columns get mean 0 and standard deviation 1.
@@ -216,7 +216,7 @@ class Baseline(SelectorMixin, BaseEstimator):
             import_optional(package, type(self).__name__, self._extra)
         refuse_unless(
             sample_weight is None or self._honours_weights,
-            f"{type(self).__name__} cannot weigh rows, but sample_weight was given. Leave it out, or repeat rows.",
+            f"{type(self).__name__} does not support sample weights, but sample_weight was given. Leave it out, or repeat rows.",
         )
         refuse_unless((X_val is None) == (y_val is None), "Give X_val and y_val both, or neither.")
         table, target, weight = self._read(X, y, sample_weight, reset=True)

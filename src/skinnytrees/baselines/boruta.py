@@ -1,4 +1,4 @@
-"""Boruta: features that beat shuffled copies of the features in a forest.
+"""Boruta: features that are more important in a forest than shuffled copies of the features.
 
 Source: Kursa and Rudnicki 2010; package ``boruta``. It answers which features are relevant at all, not which K are best: its
 ranks (confirmed, tentative, rejected) decide, and a forest's importance among features of equal rank. Ours: that tie-break; a

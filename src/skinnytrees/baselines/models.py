@@ -65,7 +65,7 @@ def new_catboost(
 
 
 def fit_rows(model: Any, sample: Sample) -> Any:
-    """Fit on prepared rows; weights are handed over only where they differ, which not every model can take."""
+    """Fit on prepared rows; weights are passed only where they are not all 1, because not every model takes them."""
     if np.all(sample.weight == 1):
         return model.fit(sample.X, sample.y)
     return model.fit(sample.X, sample.y, sample_weight=sample.weight)

@@ -94,11 +94,11 @@ class ShapRankingClassifier(_ShapRanking, BaselineClassifier):
     feature_budget : int, float or None
         At most this many features, or this fraction of them; None allows all.
     booster : {"xgboost", "lightgbm", "catboost"}
-        Which boosting.
+        Which library does the boosting.
     n_estimators, learning_rate, max_depth
         Of the boosting.
     validation_fraction : float
-        Fraction of the rows whose values are taken, unless ``X_val`` is given.
+        Fraction of the rows that is held out to compute the values, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
     n_jobs : int or None
@@ -114,11 +114,11 @@ class ShapRankingRegressor(_ShapRanking, BaselineRegressor):
     feature_budget : int, float or None
         At most this many features, or this fraction of them; None allows all.
     booster : {"xgboost", "lightgbm", "catboost"}
-        Which boosting.
+        Which library does the boosting.
     n_estimators, learning_rate, max_depth
         Of the boosting.
     validation_fraction : float
-        Fraction of the rows whose values are taken, unless ``X_val`` is given.
+        Fraction of the rows that is held out to compute the values, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
     n_jobs : int or None

@@ -2,8 +2,8 @@
 
 Source: the Skinny Trees paper, sections 7.2 and S5.2 (one tree with each penalty), and FASTEL (Ibrahim et al. 2022) for dense
 ensembles. All of them are this library's own soft trees, so that only the penalty differs. Ours: the path from dense to sparse,
-where each strength starts from the tree before, the choice by validation rows, and a last training on all rows with the selected
-features.
+where each strength starts from the previous tree, the choice by validation rows, and a final training on all rows with the
+selected features.
 """
 
 from dataclasses import dataclass, replace
@@ -94,7 +94,7 @@ class _DenseSoftTrees(ImportanceSelection):
 
 @dataclass(frozen=True)
 class TreeTraining:
-    """One tree (or a few) on the columns of a problem, trained on with one penalty after another."""
+    """One tree (or a few) on the columns of a problem, trained with one penalty after another."""
 
     problem: Problem
     settings: TrainingSettings
@@ -116,11 +116,13 @@ class TreeTraining:
         return task.prepare(Rows(sample.X, Y, sample.weight))
 
     def start(self, prepared: fitting.Prepared, rng: np.random.Generator) -> Trees:
-        """A fresh ensemble."""
+        """A new ensemble with random weights."""
         n_columns = prepared.data.X.shape[1]
         return start_trees(n_columns, self.n_trees, self.depth, self.problem.n_classes or 1, rng)
 
-    def go_on(self, trees: Trees, prepared: fitting.Prepared, penalty: Penalty, n_epochs: int, rng: Any) -> None:
+    def continue_training(
+        self, trees: Trees, prepared: fitting.Prepared, penalty: Penalty, n_epochs: int, rng: Any
+    ) -> None:
         """Train in place."""
         settings = replace(self.settings, penalty=penalty, n_epochs=n_epochs)
         train(trees, prepared.data, prepared.encoder.offsets, settings, rng)
@@ -216,11 +218,11 @@ class _PenalisedTree(Baseline):
         training = self._training(problem)
         prepared = training.prepared(problem.train)
         trees = training.start(prepared, rng)
-        training.go_on(trees, prepared, NoPenalty(), self.max_epochs, rng)
+        training.continue_training(trees, prepared, NoPenalty(), self.max_epochs, rng)
         n_epochs = max(1, self.max_epochs // 5)
         for strength in (0.0, *np.geomspace(*self._strengths, self.n_strengths)):
             if strength:
-                training.go_on(trees, prepared, self._penalty(float(strength)), n_epochs, rng)
+                training.continue_training(trees, prepared, self._penalty(float(strength)), n_epochs, rng)
             model = training.model(trees, prepared)
             support = problem.features_of(np.unique(model.trees.encoder.feature))
             if len(support) == 0:
@@ -244,13 +246,13 @@ class _PenalisedTree(Baseline):
     def _finish(
         self, problem: Problem, start: Trees | None, strength: float, path: SelectionPath, rng: np.random.Generator
     ) -> Fitted:
-        """Train on with all rows and the selected features only, or anew where no entry of the path met the budget."""
+        """Continue training on all rows with the selected features, or start anew where no entry of the path met the budget."""
         training = self._training(problem)
         prepared = training.prepared(problem.rows)
         trees = training.start(prepared, rng) if start is None else start
         n_epochs = self.max_epochs if start is None else max(1, self.max_epochs // 5)
         before = training.model(trees, prepared)
-        training.go_on(trees, prepared, self._penalty(strength), n_epochs, rng)
+        training.continue_training(trees, prepared, self._penalty(strength), n_epochs, rng)
         after = training.model(trees, prepared)
         # Near the strength that removes everything, the last steps may do so.
         model = after if len(after.trees.features) else before
@@ -331,7 +333,7 @@ class GroupLassoTreeClassifier(_GroupLassoTree, BaselineClassifier):
     feature_budget : int, float or None
         At most this many features, or this fraction of them; None allows all.
     n_strengths : int
-        Strengths of the penalty from 1e-3 to 10, each started from the tree before.
+        Strengths of the penalty from 1e-3 to 10, each started from the previous tree.
     max_depth : int
         Depth of the tree.
     learning_rate, batch_size
@@ -339,7 +341,7 @@ class GroupLassoTreeClassifier(_GroupLassoTree, BaselineClassifier):
     max_epochs : int
         Epochs of the dense tree at the start; a fifth of them per strength.
     validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
     """
@@ -353,7 +355,7 @@ class SkinnyTreeClassifier(_SkinnyTree, BaselineClassifier):
     feature_budget : int, float or None
         At most this many features, or this fraction of them; None allows all.
     n_strengths : int
-        Strengths of the penalty from 1e-3 to 10, each started from the tree before.
+        Strengths of the penalty from 1e-3 to 10, each started from the previous tree.
     max_depth : int
         Depth of the tree.
     learning_rate, batch_size
@@ -363,7 +365,7 @@ class SkinnyTreeClassifier(_SkinnyTree, BaselineClassifier):
     l2 : float
         Ridge, as in ``SkinnyTreesClassifier``.
     validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
     """

@@ -1,4 +1,4 @@
-"""What a comparison found: a row per fit, intervals, paired differences to ours, and the same in words."""
+"""Results of a comparison: one row per fit, intervals, paired differences to ours, and a summary as text."""
 
 from functools import cached_property
 from typing import Any
@@ -117,7 +117,7 @@ class Comparison:
         }
 
     def in_words(self) -> str:
-        """One sentence per budget, fair to all: who is best, what can be told from noise, who did not finish."""
+        """One sentence per budget: which system is best, which differences exceed the noise, which systems did not finish."""
         return "\n".join(
             _in_words(budget, self.scoring, [self._summarised(name, budget) for name in self.systems])
             for budget in self.budgets

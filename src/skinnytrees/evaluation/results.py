@@ -38,7 +38,7 @@ class Evaluation:
     scores : dict of ScoreSummary
         For each score, its mean over folds and the confidence interval of that mean.
     stability : Stability or None
-        How much the panels of the folds agree; None where the model does not say what it selects.
+        How much the panels of the folds agree; None where the model has no ``get_support``.
 
     Notes
     -----
@@ -72,7 +72,8 @@ class Evaluation:
         """Which columns each fold selected, one row per fold."""
         refuse_unless(
             self.folds[0]["support"] is not None,
-            "The model does not say which columns it selects. Evaluate one with get_support(), such as ours.",
+            "The model does not say which columns it selects: it has no get_support(). Evaluate a model that has it, such as "
+            "SkinnyTreesClassifier.",
         )
         selected = np.zeros((self.n_folds, len(self.names)), dtype=bool)
         for fold, row in zip(self.folds, selected, strict=True):
@@ -153,14 +154,14 @@ class Evaluation:
         return pd.DataFrame({"column": [self.names[k] for k in order], "frequency": frequency[order]})
 
     def summary(self) -> str:
-        """What was found, in words."""
+        """Scores, intervals and stability as text."""
         lines = [f"{self.n_folds} folds; the selection was repeated in each of them."]
         for name, score in self.scores.items():
             lines.append(f"{name}: {score.mean:.3f}, {self.level:.0%} interval {score.low:.3f} to {score.high:.3f}.")
         if self.stability is not None:
             lines.append(_panels_in_words(self.selected.sum(axis=1), self.stability, self.level))
-        told = sorted({text for fold in self.folds for text in fold["warnings"]})
-        lines += [f"Some fits warned: {text}" for text in told]
+        messages = sorted({text for fold in self.folds for text in fold["warnings"]})
+        lines += [f"Some fits warned: {text}" for text in messages]
         return "\n".join(lines)
 
     def __repr__(self) -> str:

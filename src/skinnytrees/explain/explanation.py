@@ -20,23 +20,23 @@ class Explanation:
     Attributes
     ----------
     values : array of shape (n_rows, n_selected) or (n_rows, n_selected, n_outputs)
-        Shapley values: the last axis is there where a model has several classes (more than two) or targets.
+        Shapley values; there is a last axis if a model has more than two classes, or several targets.
     base_values : float or array of shape (n_outputs,)
         Mean score of the background rows.
     data : array of shape (n_rows, n_selected)
-        Values of the selected features; of a categorical column, numbers that ``columns.words`` translates.
+        Values of the selected features; of a categorical column, the codes of its categories; ``columns.words`` has their names.
     columns : Columns
-        Names of the features, and the words of categorical ones.
+        Names of the features and of the categories.
     output_names : list
-        The class that a score speaks for (of two classes, the second one), or the targets' numbers.
+        The class of each output (of two classes, the second one), or the number of each target.
     output : {"raw", "probability", "prediction"}
         What is explained.
     method : {"exact", "sampling"}
-        How the values were found.
+        How the values were computed.
     standard_errors : array of the shape of ``values``
-        Of sampling; zero where values are exact.
+        Standard errors of sampling; zero where values are exact.
     is_classifier : bool
-        Whether outputs speak for classes.
+        Whether the outputs belong to classes.
     game : Game
         What the values were computed from; ``interactions`` uses it.
 
@@ -126,7 +126,7 @@ class Explanation:
         Parameters
         ----------
         max_features : int, default=20
-            Pairs of this many features of largest mean absolute contribution are looked at.
+            Pairs of this many features of largest mean absolute contribution are computed.
         max_rows : int, default=100
             Rows to use, evenly spaced.
 

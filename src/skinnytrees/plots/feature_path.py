@@ -135,7 +135,7 @@ class FeaturePathDisplay:
         refuse_unless(x in (None, "n_features", "cost"), f"x={x!r} is no axis of the path. Use 'n_features' or 'cost'.")
         costs_differ = not np.array_equal(path.cost, path.n_features)
         x = x or ("cost" if costs_differ else "n_features")
-        # A budget speaks of costs, which are numbers of features where no costs were given.
+        # A budget limits costs, which are numbers of features where no costs were given.
         has_budget = path.budget is not None and (x == "cost" or not costs_differ) and path.budget < path.cost.max()
         return cls(
             getattr(path, x), y, error, path.chosen, int(path.n_features[path.chosen]),

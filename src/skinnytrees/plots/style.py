@@ -1,4 +1,4 @@
-"""What all pictures share: colours that are legible on light and dark axes, short names, axes."""
+"""Common parts of all plots: colours that are legible on light and dark axes, short names, axes."""
 
 import re
 from typing import Any, NamedTuple

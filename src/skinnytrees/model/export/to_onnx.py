@@ -70,7 +70,7 @@ def to_bytes(model: PortableModel, input_type: str = "float") -> bytes:
     model : PortableModel
         What to write.
     input_type : {"float", "double"}, default="float"
-        Type of the inputs that are numbers. Doubles are for numbers that single precision cannot tell apart.
+        Type of the inputs that are numbers. Doubles are for numbers that single precision cannot distinguish.
 
     Returns
     -------

@@ -155,7 +155,7 @@ def _pieces(one: Input, x: str) -> str:
 
 def _values(rows: np.ndarray, digits: str) -> str:
     texts = np.char.mod(digits, rows).tolist()
-    # The first row tells the type of the columns: without it some databases compute with decimal numbers.
+    # The first row determines the type of the columns: without the cast, some databases compute with decimal numbers.
     texts[0] = [f"CAST({text} AS DOUBLE PRECISION)" for text in texts[0]]
     return "(VALUES\n    " + ",\n    ".join(f"({', '.join(row)})" for row in texts) + ")"
 
@@ -173,7 +173,7 @@ def _trees(model: PortableModel) -> str:
 
 
 def _splits(model: PortableModel) -> str:
-    """For every row and tree, the fraction that goes left at every split."""
+    """For every row and tree, the probability of going left at every split."""
     columns = ["ROW_NUMBER() OVER () AS row_number", "row_id", "row_key"]  # as in the design
     bound = np.abs(model.W).T.astype(np.float64) @ _largest_design(model) + np.abs(model.b)
     bounds = bound.reshape(model.n_nodes, model.n_trees).max(axis=1) / model.theta
