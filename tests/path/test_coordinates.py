@@ -63,7 +63,8 @@ def test_direction_without_variance_does_no_harm():
     here = Coordinates(as_data(X), 1e-4)
     trees = start_trees(3, 4, 1, 1, np.random.default_rng(0))
     here.leave(trees)
-    assert np.isfinite(here.data.X).all() and np.isfinite(trees.W).all()
+    assert np.isfinite(here.data.X).all()
+    assert np.isfinite(trees.W).all()
 
 
 @pytest.mark.parametrize("floor", [None, FLOOR])

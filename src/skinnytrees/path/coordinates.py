@@ -74,9 +74,9 @@ class Coordinates:
 
 def _covariance(data: Data) -> NDArray[np.float64]:
     fraction = data.weight.astype(np.float64) / data.weight.sum(dtype=np.float64)
-    n_columns = data.X.shape[1]
+    n_rows, n_columns = data.X.shape
     mean, squares = np.zeros(n_columns), np.zeros((n_columns, n_columns))
-    for rows in pieces(*data.X.shape, _CONVERTED_AT_ONCE):
+    for rows in pieces(n_rows, n_columns, _CONVERTED_AT_ONCE):
         X = np.asarray(data.X[rows], dtype=np.float64)
         weighted = X * fraction[rows, None]
         mean += weighted.sum(axis=0)
@@ -87,6 +87,6 @@ def _covariance(data: Data) -> NDArray[np.float64]:
 def _product(X: Any, matrix: NDArray[np.float64]) -> NDArray[np.float32]:
     """Of rows and a matrix; in double precision, since nearly equal columns cancel."""
     product = np.empty((X.shape[0], matrix.shape[1]), dtype=np.float32)
-    for rows in pieces(*X.shape, _CONVERTED_AT_ONCE):
+    for rows in pieces(X.shape[0], X.shape[1], _CONVERTED_AT_ONCE):
         product[rows] = np.asarray(X[rows], dtype=np.float64) @ matrix
     return product

@@ -341,15 +341,17 @@ class PathRules:
     elimination: EliminationRules = EliminationRules()
     final: FinalRules = FinalRules()
     evidence: EvidenceRules = EvidenceRules()
-    # The first is taken, unless held-out rows say that another's first ensemble is better by this many standard errors.
+    # The first is taken, unless held-out rows say that another's first ensemble is better by this many standard errors. That
+    # ensemble reads all columns and says less about few of them, so the evidence has to be strong.
     styles: tuple[Style, ...] = (RANKS_AND_AXES, VALUES_AND_PLANES)
-    style_noise: float = 1.0
+    style_noise: float = 2.0
     # The style where columns are screened before they are pruned.
     screened_style: Style = FOLDED_RANKS_AND_AXES
 
     def in_style(self, style: Style) -> "PathRules":
         """The rules for this style alone."""
-        final, own = self.final, {"start": style.start, "variance_floor": style.variance_floor}
+        final = self.final
+        own: dict[str, Any] = {"start": style.start, "variance_floor": style.variance_floor}
         return replace(
             self,
             styles=(style,),
