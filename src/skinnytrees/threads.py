@@ -174,7 +174,6 @@ class _OneBlasThread:
                 elif self.n_inside == 0:
                     _set_threads(library, before)
 
-
     def begin_in_fork(self) -> None:
         """Forget the threads of the parent: in a forked process only the one that forked lives on, and nobody else leaves."""
         was_limited, is_inside = self.n_inside > 0, _of_thread.n_entered > 0

@@ -1,4 +1,4 @@
-"""Fits in several processes and event loops: forked while another thread fits, spawned, by loky, by asyncio; the same bits in all."""
+"""Fits in several processes and event loops, also forked while another thread fits: the same bits in all."""
 
 import asyncio
 import contextlib
