@@ -34,6 +34,17 @@ def refuse_unless(condition: bool, message: str) -> None:
         raise ValueError(message)
 
 
+def cannot_write(error: OSError, message: str) -> OSError:
+    """The same error, as of a full disk, with words about what was to be written and what to do."""
+    text = f"{reason_of(error)}: {message}"
+    return OSError(text) if error.errno is None else OSError(error.errno, text)
+
+
+def reason_of(error: OSError) -> str:
+    """What the system says, without numbers and names of files."""
+    return error.strerror or str(error)
+
+
 class NothingLearnedWarning(UserWarning):
     """The fitted model is no better than a constant on rows that it has not seen."""
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from skinnytrees.exceptions import ModelFileError
+from skinnytrees.exceptions import ModelFileError, cannot_write
 
 # Locks of files, which Windows does not have.
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
@@ -55,7 +55,13 @@ def write_bytes(file: File, content: bytes) -> None:
         return
     _refuse_places(path, mode)
     _remove_unfinished(path)
-    _replace(path, content, mode)
+    try:
+        _replace(path, content, mode)
+    except OSError as error:
+        kept = "" if mode is None else " The file that was there before is unchanged."
+        raise cannot_write(
+            error, f"{path} cannot be written.{kept} Free space on its disk, or name a file elsewhere."
+        ) from error
 
 
 def name_of(file: File) -> str:
