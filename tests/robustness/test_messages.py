@@ -169,6 +169,7 @@ def test_folds_that_cannot_be_used_are_refused(folds, words):
 @pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
 def test_validation_rows_may_be_stored_otherwise_than_the_training_rows(monkeypatch):
     monkeypatch.setattr("skinnytrees.tables.frames._DENSE_UP_TO", 0)
+    monkeypatch.setattr("skinnytrees.tables.frames._DENSE_FROM", 1.1)
     for table, X_val in ((X, sparse.csr_array(X)), (sparse.csr_array(X), X)):
         model = SkinnyTreesClassifier(**QUICK).fit(table, Y, X_val=X_val, y_val=Y)
         assert np.isfinite(model.predict_proba(X)).all()

@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import difflib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ _NESTED = (nw.List, nw.Array, nw.Struct, nw.Binary)
 # A sparse matrix of no more values than this is read as a dense table, which takes 32 MB at most: the same table then gives the
 # same model, whichever way it is stored.
 _DENSE_UP_TO = 2**22
+# So is a larger one of which at least this fraction is not zero: as a sparse matrix it takes as much memory.
+_DENSE_FROM = 0.5
 # Errors of scikit-learn that say enough.
 _CLEAR_ERRORS = (
     "Found array with",
@@ -79,7 +82,7 @@ def find_panel(X: Any, names: NDArray[Any] | None, columns: NDArray[np.intp], n_
 
 
 def read_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None") -> Any:
-    """An opened table as numbers: row-major, or CSR if it is sparse and large; a frame's categories become numbers."""
+    """An opened table as numbers: row-major, or CSR if it is large and mostly zero; a frame's categories become numbers."""
     if is_frame(X):
         X = (Vocabulary({}) if vocabulary is None else vocabulary).read(X)
     with _clear_errors(), np.errstate(over="ignore", invalid="ignore"):  # sums that only look for infinite values
@@ -89,7 +92,11 @@ def read_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None") -> Any:
         )  # fmt: skip
     if not sparse.issparse(numbers):
         return numbers
-    return numbers.toarray() if np.prod(numbers.shape) <= _DENSE_UP_TO else _canonical(numbers)
+    n_cells = math.prod(numbers.shape)
+    if n_cells > _DENSE_UP_TO:
+        numbers = _canonical(numbers)
+    is_dense = n_cells <= _DENSE_UP_TO or numbers.nnz >= _DENSE_FROM * n_cells
+    return numbers.toarray() if is_dense else numbers
 
 
 def read_columns(estimator: Any, X: Any, vocabulary: "Vocabulary | None", columns: NDArray[np.intp]) -> Any:
