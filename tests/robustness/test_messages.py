@@ -153,6 +153,25 @@ def test_weights_whose_sums_are_no_numbers_are_refused(size):
 
 
 @pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"sample_weight": np.ma.masked_array(np.ones(N), Y == 0)},
+            "sample_weight has 20 masked values of 40. Use weights of 0",
+        ),
+        (
+            {"groups": np.ma.masked_array(np.arange(N), Y == 0)},
+            "groups has 20 masked values of 40. Give these rows labels",
+        ),
+    ],
+    ids=["weights", "groups"],
+)
+def test_weights_and_groups_under_a_mask_are_not_used(given, words):
+    with pytest.raises(ValueError, match=words):
+        SkinnyTreesClassifier(**QUICK).fit(X, Y, **given)
+
+
+@pytest.mark.parametrize(
     ("folds", "words"),
     [
         ([(np.arange(N), np.zeros(0, dtype=int))], "holds out no rows.*Use folds that have both"),
@@ -258,6 +277,7 @@ def test_batch_of_arrow_is_read_like_a_table_with_its_names():
     model = SkinnyTreesClassifier(**QUICK).fit(batch, Y)
     assert model.feature_names_in_.tolist() == ["a", "b"]
     np.testing.assert_array_equal(model.predict_proba(batch), model.predict_proba(table))
+    assert model.transform(batch).equals(model.transform(table))
 
 
 @pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")

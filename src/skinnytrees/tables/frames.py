@@ -139,6 +139,15 @@ def is_frame(X: Any) -> bool:
     return not isinstance(X, np.ndarray | list) and not sparse.issparse(X) and bool(is_into_dataframe(X))
 
 
+def unbatched(X: Any) -> Any:
+    """A batch of Arrow as a table; anything else as it is."""
+    if type(X).__name__ != "RecordBatch" or not hasattr(X, "schema"):
+        return X
+    import pyarrow
+
+    return pyarrow.Table.from_batches([X])
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """The categories of a frame's columns that are not numbers: category number c of column k is ``words[k][c]``."""
@@ -193,6 +202,7 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
     """
     if groups is None:
         return None
+    refuse_masked(groups, "groups", "Give these rows labels of their own")
     # As text, a missing label of a list would be a label like any other.
     labels = np.asarray(groups) if hasattr(groups, "dtype") else np.asarray(groups, dtype=object)
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -220,12 +230,17 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
     return labels
 
 
+def refuse_masked(values: Any, name: str, remedy: str) -> None:
+    """Refuse values under a mask, which arrays made of them would show again."""
+    n_masked = np.ma.count_masked(values) if isinstance(values, np.ma.MaskedArray) else 0
+    refuse_unless(
+        n_masked == 0, f"{name} has {n_masked} masked values of {np.size(values)}. {remedy}, or leave the rows out."
+    )
+
+
 def _refuse_unreadable(X: Any) -> Any:
     """Refuse what would be misread; a masked array becomes one with missing values, a batch of Arrow a table."""
-    if type(X).__name__ == "RecordBatch" and hasattr(X, "schema"):
-        import pyarrow
-
-        X = pyarrow.Table.from_batches([X])
+    X = unbatched(X)
     refuse_unless(not is_lazy(X), LAZY.format("X", type(X).__name__, "X." + collecting(X)))
     if sparse.issparse(X) and X.ndim == 2:
         _refuse_malformed(X)

@@ -7,13 +7,14 @@ removes: a lock tells it from one that somebody else is writing.
 
 import contextlib
 import importlib
+import io
 import os
 import re
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from skinnytrees.exceptions import ModelFileError, cannot_write
 
@@ -45,6 +46,8 @@ def write_bytes(file: File, content: bytes) -> None:
     if not isinstance(file, str | os.PathLike):
         if not hasattr(file, "write"):
             raise TypeError(f"file={file!r} is neither a path nor a binary file. Use a name such as 'model.skinny'.")
+        if isinstance(cast(Any, file), io.TextIOBase):
+            raise TypeError(f"{name_of(file)} takes text. Open the file with mode 'wb'.")
         file.write(content)
         return
     path = Path(os.path.realpath(file))
