@@ -1,5 +1,7 @@
 """What cannot work is refused at once, in words that say what is wrong and what to do."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -447,6 +449,27 @@ def test_size_below_the_path_is_refused_with_the_smallest(n_features):
     model = classify(feature_groups=[[0, 1], [2, 3, 4]])
     with pytest.raises(ValueError, match=f"no model with {n_features} features; the smallest has 2. Ask for at least"):
         model.at(n_features)
+
+
+@pytest.mark.parametrize("size", ["three", 2.5, None, True, [2]])
+def test_size_that_is_no_number_is_refused_with_an_example(size):
+    model = classify()
+    with pytest.raises(
+        ValueError, match=r"n_features=.* is not a whole number. Ask for a number of features, such as \d"
+    ):
+        model.path_.find(size)
+    if size is not None:
+        with pytest.raises(ValueError, match=rf"n_features={re.escape(repr(size))} is not a whole number"):
+            model.at(size)
+        assert model.at(np.int64(2)).n_features_selected_ == 2
+
+
+@pytest.mark.parametrize("cost", ["cheap", True, [2.0]])
+def test_cost_that_is_no_number_is_refused_with_an_example(cost):
+    with pytest.raises(
+        ValueError, match=rf"cost={re.escape(repr(cost))} is not a number. Ask for a total cost, such as \d"
+    ):
+        classify().at(cost=cost)
 
 
 # ------------------------------------------------------------------------------------------------ divergence

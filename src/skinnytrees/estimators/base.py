@@ -1,4 +1,4 @@
-"""What classifier and regressor share: validate, encode, train, set attributes. The work is done elsewhere."""
+"""Common base of classifier and regressor: validate, encode, train, set attributes. The work is done elsewhere."""
 
 import copy
 import warnings
@@ -74,7 +74,7 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
-    """What classifier and regressor share."""
+    """Common base of classifier and regressor."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
     # A subclass may have other rules, which is how benchmarks and tests compare them; cloning keeps a class.
@@ -305,7 +305,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         Returns
         -------
         estimator
-            A fitted copy that stands for this size alone: its ``feature_budget`` is what was asked for, and it has no path. At
+            A fitted copy for this size alone: its ``feature_budget`` is what was asked for, and it has no path. At
             the chosen size its model is the final one, elsewhere the one that the path had at this size, trained on the
             training rows.
         """
@@ -330,7 +330,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         return smaller
 
     def transform(self, X: Any) -> Any:
-        """The selected columns: of a frame a frame of the same kind with the same types, unless ``set_output`` says otherwise.
+        """The selected columns; a frame gives a frame of the same kind with the same types, unless ``set_output`` changes that.
 
         Parameters
         ----------
@@ -397,8 +397,8 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
 
         Notes
         -----
-        Everything is kept but for ``callbacks``, a callable given as ``scoring`` and a random generator given as
-        ``random_state``: they come back as None. An object that is not of this library, such as a loss of your own, is refused.
+        Everything is kept except ``callbacks``, a callable given as ``scoring`` and a random generator given as ``random_state``:
+        they are None after loading. An object that is not of this library, such as a loss of your own, is refused.
         """
         check_is_fitted(self)
         storage.write(file, to_saved(self, path))
