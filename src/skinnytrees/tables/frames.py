@@ -232,10 +232,11 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
 
 def refuse_masked(values: Any, name: str, remedy: str) -> None:
     """Refuse values under a mask, which arrays made of them would show again."""
-    n_masked = np.ma.count_masked(values) if isinstance(values, np.ma.MaskedArray) else 0
-    refuse_unless(
-        n_masked == 0, f"{name} has {n_masked} masked values of {np.size(values)}. {remedy}, or leave the rows out."
-    )
+    if isinstance(values, np.ma.MaskedArray):
+        n_masked = np.ma.count_masked(values)
+        refuse_unless(
+            n_masked == 0, f"{name} has {n_masked} masked values of {values.size}. {remedy}, or leave the rows out."
+        )
 
 
 def _refuse_unreadable(X: Any) -> Any:
