@@ -37,6 +37,17 @@ def refuse_unless(condition: bool, message: str) -> None:
         raise ValueError(message)
 
 
+def cannot_write(error: OSError, message: str) -> OSError:
+    """The same error, as of a full disk, with words about what was to be written and what to do."""
+    text = f"{reason_of(error)}: {message}"
+    return OSError(text) if error.errno is None else OSError(error.errno, text)
+
+
+def reason_of(error: OSError) -> str:
+    """What the system says, without numbers and names of files."""
+    return error.strerror or str(error)
+
+
 def import_optional(package: str, user: str, extra: str) -> Any:
     """Import an optional package, or raise an error that names the extra to install.
 

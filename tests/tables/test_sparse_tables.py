@@ -22,6 +22,7 @@ def sparse_table(n_rows=80, n_columns=300, density=0.1):
 def stays_sparse(monkeypatch):
     """Sparse tables are read as such, however small they are."""
     monkeypatch.setattr("skinnytrees.tables.frames._DENSE_UP_TO", 0)
+    monkeypatch.setattr("skinnytrees.tables.frames._DENSE_FROM", 1.1)
 
 
 SPARSE_WAYS = pytest.mark.parametrize(

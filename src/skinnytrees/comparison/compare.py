@@ -18,7 +18,7 @@ from skinnytrees.comparison.processes import machine_memory, run_tasks
 from skinnytrees.comparison.results import Comparison
 from skinnytrees.comparison.tasks import COMMON_MODELS, OURS, Task, estimator_for
 from skinnytrees.evaluation.results_file import ResultsFile, fingerprint
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import cannot_write, refuse_unless
 from skinnytrees.path.scoring import find_scorer
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training.progress import count_progress
@@ -132,13 +132,24 @@ def compare(
         memory_limit = _MEMORY_FRACTION * total
     with tempfile.TemporaryDirectory() as folder, count_progress(len(missing), verbose, "fit") as show:
         data_file = str(Path(folder) / "table.joblib")
-        joblib.dump((X, target), data_file)
+        _write_table(X, target, data_file)
         for one, result in run_tasks(missing, data_file, allowed_threads(n_jobs), time_limit, memory_limit):
             results.add(one.key, result)
             show()
     rows = [{"system": one.system, "budget": one.budget, "fold": one.fold, **results.found[one.key]} for one in tasks]
     ratio = float(np.mean([len(held) / len(kept) for kept, held in splits]))
     return Comparison(rows, X.shape[1], scoring, ratio)
+
+
+def _write_table(X: Any, y: NDArray[Any], file: str) -> None:
+    try:
+        joblib.dump((X, y), file)
+    except OSError as error:
+        raise cannot_write(
+            error,
+            f"{file}, a copy of the table for the processes that fit, cannot be written. Free space on its disk, or set TMPDIR "
+            "to a folder elsewhere.",
+        ) from error
 
 
 def _task(y: NDArray[Any]) -> str:

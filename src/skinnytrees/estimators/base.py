@@ -50,6 +50,7 @@ from skinnytrees.tables.frames import (
     read_groups,
     read_table,
     take_columns,
+    unbatched,
 )
 from skinnytrees.tables.groups import Groups, find_columns, penalty_factors
 from skinnytrees.tables.rows import (
@@ -341,6 +342,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         table of shape (n_samples, n_features_selected_)
         """
         check_is_fitted(self)
+        X = unbatched(X)
         if not is_frame(X) or not self.support_.any():
             return super().transform(X)
         X = open_table(self, X, self._vocabulary, reset=False)

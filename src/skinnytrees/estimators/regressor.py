@@ -214,6 +214,11 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
 
 
 def _read_numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
+    refuse_unless(
+        getattr(getattr(y, "dtype", None), "kind", "") not in ("M", "m"),
+        "y holds times, whose unit predictions would not show. Pass numbers, such as days after a first day: "
+        "(y - first) / np.timedelta64(1, 'D').",
+    )
     try:
         return np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=estimator)).astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
