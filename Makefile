@@ -78,7 +78,7 @@ fuzz: setup  ## Draw thousands of hostile tables and damaged files, by a seed an
 	$(PY) -m tests.robustness.fuzz_files --cases $(CASES) --seed $(SEED) --time-limit $(SECONDS)
 	$(PY) -m tests.robustness.kill_fits --kills 50 --kind path
 	$(PY) -m tests.robustness.kill_fits --kills 50 --kind penalty
-	$(PY) -m tests.robustness.damage_cache --damages 50 --seed $(SEED)
+	$(PY) -m tests.robustness.damage_cache --damages 50 --kills 20 --seed $(SEED)
 	$(PY) -m tests.robustness.fuzz_tables --cases $(CASES) --seed $(SEED) --time-limit $(SECONDS)
 
 test-shared: setup  ## Run the tests on real data sets (set SKINNYTREES_DATA to their folder)
