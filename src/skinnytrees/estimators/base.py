@@ -223,6 +223,12 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
                 f"cv={self.cv} asks for more folds than there are rows ({len(rows.Y)}). Use a number up to {len(rows.Y)}.",
             )
             return self._own_folds(rows, int(self.cv), rng)
+        if isinstance(self.cv, list | tuple):
+            refuse_unless(
+                all(isinstance(fold, list | tuple) and len(fold) == 2 for fold in self.cv),
+                "cv is a list whose elements are not all pairs. Give (rows to train on, rows to hold out) for every fold, or a "
+                "number of folds, such as 5.",
+            )
         # Folds that are given as row numbers refer to the rows in the user's order.
         splitter = check_cv(self.cv, given.Y[:, 0], classifier=is_classifier(self))
         targets_and_groups = (given.Y[:, 0],) if given.group is None else (given.Y[:, 0], given.group)

@@ -354,6 +354,11 @@ def check_folds(
             n_kept > 0,
             f"cv gives a fold with no rows of positive weight to train on (and {n_held} held out). Use folds that have both.",
         )
+        n_both = len(np.intersect1d(kept, held))
+        refuse_unless(
+            n_both == 0,
+            f"cv gives a fold that holds out {n_both} of the rows it trains on. Use folds whose two sides have no row in common.",
+        )
         found.append((kept, held))
     refuse_unless(len(found) > 0, "cv gives no fold that holds out rows. Use a number of folds, such as 5.")
     if groups is None:
