@@ -11,9 +11,24 @@ SEED := 0
 CASES := 2000
 SECONDS := 600
 
-# An environment, the Python that makes it, and what pip is told besides: install the package with its tests there, and run them.
+# The Pythons of the three sets of versions. numpy of the oldest set does not exist for 3.13: so old versions meet the oldest Python,
+# and new ones the newest.
+OLDEST_PYTHON ?= python3.11
+MIDDLE_PYTHON ?= python3.12
+NEWEST_PYTHON ?= python3.13
+
+# The name of a variable above: fail before anything is installed if its Python does not run.
+define need_python
+	@$($(1)) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "$(1)=$($(1)) is missing or older than Python 3.11. Install it, or name another one:"; \
+	  echo "make $@ $(1)=/path/to/python"; exit 1; }
+endef
+
+# An environment, the variable of its Python, and what pip is told besides: install the package with its tests there, and run them.
+# The environment is made anew, because venv would keep the Python and the packages of an earlier one.
 define test_in
-	$(2) -m venv $(1)
+	$(call need_python,$(2))
+	$($(2)) -m venv --clear $(1)
 	$(1)/bin/python -m pip install -q $(3) -e ".[test]"
 	$(1)/bin/python -m pytest -q -n 2 -m "not shared"
 endef
@@ -21,11 +36,11 @@ endef
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-docs test-oldest test-newest test-shared fuzz lint format bench torch extras
-.PHONY: release-check clean
+.PHONY: help setup demo test test-quick test-docs test-versions test-oldest test-middle test-newest test-shared fuzz lint format
+.PHONY: bench torch extras release-check clean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## Install the package and the development tools into .venv
 
@@ -43,17 +58,27 @@ test-quick: setup  ## Run the tests that take moments, in less than a minute
 test-docs: setup  ## Run the examples of the README, the docs and the docstrings
 	$(PY) -m pytest -q tests/pages src
 
-test-oldest:  ## Run the tests with the oldest versions that pyproject.toml allows, in an environment of its own
-	$(call test_in,.venv-oldest,$(PYTHON),-c constraints-oldest.txt)
+test-versions:  ## Run test-oldest, test-middle and test-newest, each with a Python of its own (OLDEST_PYTHON=, ...)
+	$(call need_python,OLDEST_PYTHON)
+	$(call need_python,MIDDLE_PYTHON)
+	$(call need_python,NEWEST_PYTHON)
+	@failed=; for set in oldest middle newest; do $(MAKE) test-$$set || failed="$$failed $$set"; done; \
+	test -z "$$failed" || { echo "Tests failed with these sets of versions:$$failed"; exit 1; }
 
-test-newest:  ## Run the tests with the newest released versions, in an environment of its own; PYTHON=python3.13 names another Python
-	$(call test_in,.venv-newest,$(PYTHON),--upgrade)
+test-oldest:  ## Run the tests with the oldest versions that pyproject.toml allows, in an environment of its own
+	$(call test_in,.venv-oldest,OLDEST_PYTHON,-c constraints-oldest.txt)
+
+test-middle:  ## Run the tests with versions half way between these and the newest, in an environment of its own
+	$(call test_in,.venv-middle,MIDDLE_PYTHON,-c constraints-middle.txt)
+
+test-newest:  ## Run the tests with the newest released versions, in an environment of its own
+	$(call test_in,.venv-newest,NEWEST_PYTHON,--upgrade)
 
 fuzz: setup  ## Draw thousands of hostile tables and damaged files, by a seed and with a time limit (SEED=, CASES=, SECONDS=)
 	$(PY) -m tests.robustness.fuzz_files --cases $(CASES) --seed $(SEED) --time-limit $(SECONDS)
 	$(PY) -m tests.robustness.kill_fits --kills 50 --kind path
 	$(PY) -m tests.robustness.kill_fits --kills 50 --kind penalty
-	$(PY) -m tests.robustness.damage_cache --damages 50 --seed $(SEED)
+	$(PY) -m tests.robustness.damage_cache --damages 50 --kills 20 --seed $(SEED)
 	$(PY) -m tests.robustness.fuzz_tables --cases $(CASES) --seed $(SEED) --time-limit $(SECONDS)
 
 test-shared: setup  ## Run the tests on real data sets (set SKINNYTREES_DATA to their folder)
@@ -95,7 +120,7 @@ release-check: setup  ## Build sdist and wheel, install each in an empty environ
 	rm -rf .venv-release
 
 clean:  ## Remove .venv, caches and build output
-	rm -rf $(VENV) .venv-oldest .venv-newest .venv-release build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-middle .venv-newest .venv-release build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 # A failed attempt leaves half an environment behind, which the next run would take for a whole one: hence rm.

@@ -1,12 +1,20 @@
-"""Draws the README's pictures from real fits: ``.venv/bin/python docs/make_pictures.py``."""
+"""Draws the pictures of README and docs/export.md from real fits: ``.venv/bin/python docs/make_pictures.py``.
 
+The picture of the calculator needs Chromium; without it, the other pictures are drawn.
+"""
+
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
+from urllib.parse import urlencode
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from sklearn.datasets import load_breast_cancer
 
 from skinnytrees import SkinnyTreesClassifier
@@ -37,5 +45,49 @@ def draw_idea() -> None:
     figure.savefig(HERE / "idea.png", dpi=130)
 
 
+def patients(n_rows: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
+    """Generated patients; age, blood pressure and stage raise the risk of a relapse, and one hospital lowers it."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(57, 14, n_rows).round(),
+            "blood pressure (systolic)": rng.normal(130, 18, n_rows).round(),
+            "stage": rng.integers(1, 5, n_rows),
+            "hospital": rng.choice(["north", "south", "west"], n_rows),
+        }
+    )
+    risk = (frame["age"] - 57) / 14 + (frame["blood pressure (systolic)"] - 130) / 18 + 0.8 * (frame["stage"] - 2.5)
+    risk -= 1.5 * (frame["hospital"] == "west")
+    return frame, np.where(risk + rng.logistic(size=n_rows) > 0.5, "relapse", "no relapse")
+
+
+def draw_calculator() -> None:
+    """A screenshot of the exported page, with the values of one patient filled in."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        print("calculator.png is left as it is: it needs Chromium, which is not installed.")
+        return
+    X, y = patients()
+    model = SkinnyTreesClassifier(size_rule="full", random_state=0).fit(X, y)
+    units = {"age": "years", "blood pressure (systolic)": "mmHg"}
+    values = urlencode({"age": 64, "blood pressure (systolic)": 151, "stage": 2, "hospital": "west"})
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "calculator.html"
+        model.export(page, title="Relapse within one year", target="Relapse", units=units, X=X)
+        flags = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--hide-scrollbars",
+            "--window-size=1100,960",
+        ]
+        profile, picture = f"--user-data-dir={folder}/profile", f"--screenshot={HERE / 'calculator.png'}"
+        subprocess.run(
+            [chromium, *flags, profile, picture, f"{page.as_uri()}#{values}"], check=True, capture_output=True
+        )
+
+
 if __name__ == "__main__":
     draw_idea()
+    draw_calculator()

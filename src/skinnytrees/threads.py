@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -173,8 +174,23 @@ class _OneBlasThread:
                 elif self.n_inside == 0:
                     _set_threads(library, before)
 
+    def begin_in_fork(self) -> None:
+        """Forget the threads of the parent: in a forked process only the one that forked lives on, and nobody else leaves."""
+        was_limited, is_inside = self.n_inside > 0, _of_thread.n_entered > 0
+        self.n_inside = int(is_inside)
+        if was_limited and not is_inside:
+            for library, before in zip(_libraries(), self.before, strict=True):
+                if not _is_per_thread(library):
+                    _set_threads(library, before)
+        self.lock.release()
+
 
 _limiter = _OneBlasThread()
+if hasattr(os, "register_at_fork"):
+    # The lock is taken before, so that a child never gets it from a thread that it does not have.
+    os.register_at_fork(
+        before=_limiter.lock.acquire, after_in_parent=_limiter.lock.release, after_in_child=_limiter.begin_in_fork
+    )
 
 
 @contextlib.contextmanager

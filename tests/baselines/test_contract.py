@@ -64,7 +64,9 @@ def test_weights_are_honoured_or_refused(name, kind):
     X, y = small_table(kind)
     model = new(name, kind, 2)
     if not model._honours_weights:
-        with pytest.raises(ValueError, match=r"cannot weigh rows, but sample_weight was given\. Leave it out"):
+        with pytest.raises(
+            ValueError, match=r"does not support sample weights, but sample_weight was given\. Leave it out"
+        ):
             model.fit(X, y, np.ones(len(y)))
         return
     weight = np.where(np.arange(len(y)) < 60, 1.0, 0.0)

@@ -33,7 +33,7 @@ def test_objective_is_that_of_clarabel(is_logistic):
         w = cvxpy.Variable(A.shape[1], nonneg=True)
         eta = A @ w
         loss = cvxpy.logistic(eta) - cvxpy.multiply(problem.y, eta) if is_logistic else cvxpy.square(eta - problem.y)
-        reference = cvxpy.Problem(cvxpy.Minimize(problem.share @ loss + alpha * problem.price @ w))
+        reference = cvxpy.Problem(cvxpy.Minimize(problem.row_weight @ loss + alpha * problem.price @ w))
         reference.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
         ours = problem.objective(problem.solve(alpha), alpha)
         assert abs(ours - reference.value) <= 1e-6 * abs(reference.value)
@@ -46,7 +46,7 @@ def test_optimality_conditions_hold(seed, is_logistic):
     w = problem.solve(alpha)
     eta = A @ w
     slope = expit(eta) - problem.y if is_logistic else 2 * (eta - problem.y)
-    gradient = A.T @ (problem.share * slope) + alpha * problem.price
+    gradient = A.T @ (problem.row_weight * slope) + alpha * problem.price
     assert np.all(w >= 0)
     assert np.all(gradient >= -1e-6 * problem.alpha_max * problem.price)
     np.testing.assert_allclose(gradient[w > 0], 0, atol=1e-6 * problem.alpha_max * problem.price.max())
@@ -56,7 +56,9 @@ def test_optimality_conditions_hold(seed, is_logistic):
 def test_scaled_and_weighted_forms_agree(is_logistic):
     problem, A, alpha = random_problem(3, is_logistic)
     w = problem.solve(alpha)
-    scaled = NonNegativeLasso.of(A / problem.price, problem.y, problem.share, np.ones_like(problem.price), is_logistic)
+    scaled = NonNegativeLasso.of(
+        A / problem.price, problem.y, problem.row_weight, np.ones_like(problem.price), is_logistic
+    )
     v = scaled.solve(alpha)
     np.testing.assert_allclose(A @ w, (A / problem.price) @ v, atol=1e-6)
     assert abs(problem.objective(w, alpha) - scaled.objective(v, alpha)) < 1e-10
@@ -76,7 +78,7 @@ def test_all_weights_vanish_exactly_from_alpha_max_on(seed, is_logistic):
     assert not problem.solve(problem.alpha_max).any()
     assert problem.solve(0.99 * problem.alpha_max).any()
     if is_logistic:
-        half = A.T @ (problem.share * (problem.y - 0.5)) / problem.price
+        half = A.T @ (problem.row_weight * (problem.y - 0.5)) / problem.price
         assert problem.alpha_max == pytest.approx(half.max())
 
 

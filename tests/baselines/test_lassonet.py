@@ -128,7 +128,7 @@ def test_category_is_a_group_of_the_package():
 
 def test_weights_are_refused():
     X, y = table()
-    with pytest.raises(ValueError, match="cannot weigh rows"):
+    with pytest.raises(ValueError, match="does not support sample weights"):
         LassoNetClassifier(2, **QUICK).fit(X, y, np.ones(len(y)))
 
 

@@ -131,7 +131,7 @@ def test_pruning_leaves_the_predictions_of_the_training_rows_unchanged(seed):
     pruned = prune(tree, sample)
     np.testing.assert_array_equal(pruned.predict_proba(sample.X), tree.predict_proba(sample.X))
     assert len(pruned.b) < tree.n_nodes
-    assert len(pruned.shares) == len(pruned.b) + 1
+    assert len(pruned.frequencies) == len(pruned.b) + 1
 
 
 def test_pruning_removes_nodes_that_send_all_rows_one_way():

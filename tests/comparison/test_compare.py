@@ -221,7 +221,7 @@ print([row["error"] for row in compare(X[:100], y[:100], {"mine": Mine()}, [2], 
     [
         ({"time_limit": 0}, "leaves no time"),
         ({"common_model": "svm"}, "Use one of"),
-        ({"scoring": "auc"}, "Use one such as 'roc_auc'"),
+        ({"scoring": "auc"}, "Did you mean 'roc_auc'"),
     ],
 )
 def test_wrong_settings_are_refused_before_anything_runs(wrong, message):

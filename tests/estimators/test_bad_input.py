@@ -1,5 +1,7 @@
 """What cannot work is refused at once, in words that say what is wrong and what to do."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -81,7 +83,7 @@ def test_text_in_an_array_is_refused_and_frames_are_recommended(table):
         (FRAME[:0], r"0 sample\(s\).*minimum of 1"),
         (WORDS[:0], r"0 sample\(s\).*minimum of 1"),
         (X[:, 0], r"(?s)Expected 2D array, got 1D.*reshape"),
-        (X[None], "dim 3, while dim <= 2 is required"),
+        (X[None], "dim 3.* <= 2"),
         (X + 1j, "Complex data not supported"),
         (sparse.csr_array(X[:0]), r"0 sample\(s\).*minimum of 1"),
     ],
@@ -116,7 +118,7 @@ def test_classes_that_cannot_be_learned_are_refused(y, words):
     ("y", "words"),
     [
         (Y_NUMBERS[:-1], r"inconsistent numbers of samples: \[60, 59\]"),
-        (Y_NUMBERS[:, None, None], "dim 3, while dim <= 2"),
+        (Y_NUMBERS[:, None, None], "dim 3.* <= 2"),
         (np.where(Y_NUMBERS > 100, np.nan, Y_NUMBERS), "Input y contains NaN"),
         (np.where(Y_NUMBERS > 100, np.inf, Y_NUMBERS), "Input y contains infinity"),
         (np.array(["many"] * 60), "could not convert string to float"),
@@ -243,6 +245,19 @@ def test_more_folds_than_rows_are_refused():
             ValueError, match=r"cv=61 asks for more folds than there are rows \(60\)\. Use a number up to 60"
         ):
             fit(cv=61)
+
+
+@pytest.mark.parametrize(
+    ("cv", "words"),
+    [
+        ([(range(30),)], r"not all pairs\. Give \(rows to train on, rows to hold out\)"),
+        ([range(30)], "not all pairs"),
+        ([(range(40), range(35, 60))], "holds out 5 of the rows it trains on"),
+    ],
+)
+def test_folds_that_are_no_pairs_or_share_rows_are_refused(cv, words):
+    with pytest.raises(ValueError, match=words):
+        classify(cv=cv)
 
 
 # ------------------------------------------------------------------------------------------------ budget and costs
@@ -447,6 +462,27 @@ def test_size_below_the_path_is_refused_with_the_smallest(n_features):
     model = classify(feature_groups=[[0, 1], [2, 3, 4]])
     with pytest.raises(ValueError, match=f"no model with {n_features} features; the smallest has 2. Ask for at least"):
         model.at(n_features)
+
+
+@pytest.mark.parametrize("size", ["three", 2.5, None, True, [2]])
+def test_size_that_is_no_number_is_refused_with_an_example(size):
+    model = classify()
+    with pytest.raises(
+        ValueError, match=r"n_features=.* is not a whole number. Ask for a number of features, such as \d"
+    ):
+        model.path_.find(size)
+    if size is not None:
+        with pytest.raises(ValueError, match=rf"n_features={re.escape(repr(size))} is not a whole number"):
+            model.at(size)
+        assert model.at(np.int64(2)).n_features_selected_ == 2
+
+
+@pytest.mark.parametrize("cost", ["cheap", True, [2.0]])
+def test_cost_that_is_no_number_is_refused_with_an_example(cost):
+    with pytest.raises(
+        ValueError, match=rf"cost={re.escape(repr(cost))} is not a number. Ask for a total cost, such as \d"
+    ):
+        classify().at(cost=cost)
 
 
 # ------------------------------------------------------------------------------------------------ divergence

@@ -17,6 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
+from skinnytrees.baselines.l1_logistic import _L1
 from skinnytrees.estimators.selection_statistics import stability_index
 from skinnytrees.estimators.stability import StabilitySelector, _default_estimator, _pair, false_selection_bound
 from skinnytrees.exceptions import UnstableSelectionWarning
@@ -110,7 +111,7 @@ def test_default_estimator_selects_the_columns_of_the_path_that_is_walked_in_ful
     "estimator",
     [
         SkinnyTreesClassifier(penalty=GroupL0(2.0), max_epochs=10),
-        SelectFromModel(LogisticRegression(C=0.1, l1_ratio=1.0, solver="liblinear")),
+        SelectFromModel(LogisticRegression(C=0.1, solver="liblinear", **_L1)),
         SelectFromModel(Lasso(0.1)),
         RFE(LogisticRegression(), n_features_to_select=3, step=0.5),
     ],

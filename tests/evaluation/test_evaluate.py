@@ -5,13 +5,19 @@ import pandas as pd
 import pytest
 from joblib import parallel_config
 from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import get_scorer, get_scorer_names, roc_auc_score
 from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.evaluation import evaluate
+from skinnytrees.evaluation.scoring import ANY_NUMBER, score_range
 
+REGRESSION_SCORES = {name for name in get_scorer_names() if any(part in name for part in ("error", "deviance"))} | {
+    "r2",
+    "explained_variance",
+}
 QUICK = {"max_epochs": 2, "n_estimators": 4, "random_state": 0}
 
 
@@ -54,7 +60,7 @@ def test_interval_is_that_of_nadeau_and_bengio(evaluation):
     score = evaluation.scores["accuracy"]
     ratio = np.mean([len(held) / len(kept) for kept, held in evaluation.splits])
     error = np.sqrt(score.by_fold.var(ddof=1) * (1 / 6 + ratio))
-    assert score.high - score.mean == pytest.approx(2.570582 * error, rel=1e-5)
+    assert score.mean - score.low == pytest.approx(2.570582 * error, rel=1e-5)
 
 
 def test_rows_have_the_mean_of_their_held_out_predictions(evaluation):
@@ -171,3 +177,45 @@ def test_fold_of_one_class_has_no_auc_but_the_others_do():
     result = evaluate(LogisticRegression(), X, y, cv=folds, scoring="roc_auc")
     assert np.isnan(result.scores["roc_auc"].by_fold[0])
     assert np.isfinite(result.scores["roc_auc"].mean)
+
+
+@pytest.mark.parametrize("scoring", ["auc", ["accuracy", "auc"], {"area": "auc"}])
+def test_unknown_score_is_refused_with_the_nearest_name_instead_of_all_names(cancer, scoring):
+    with pytest.raises(ValueError, match=r"scoring='auc' is not the name.*Did you mean 'roc_auc'") as caught:
+        evaluate(LogisticRegression(), *cancer, scoring=scoring)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("scoring", [3, [], {}])
+def test_scoring_without_a_score_is_refused(cancer, scoring):
+    with pytest.raises(ValueError, match=r"scoring.* such as 'accuracy'"):
+        evaluate(LogisticRegression(), *cancer, scoring=scoring)
+
+
+def test_interval_of_a_score_stays_in_its_range_where_the_range_is_known():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=40)
+    X, y = x.reshape(-1, 1), (x + rng.normal(scale=0.3, size=40) > 0).astype(int)
+    area = get_scorer("roc_auc")
+    scoring = {"area": "roc_auc", "neg_log_loss": "neg_log_loss", "not clipped": lambda *args: area(*args)}
+    scores = evaluate(LogisticRegression(C=1e3), X, y, cv=4, scoring=scoring).scores
+    assert scores["not clipped"].high > 1, "otherwise this test would not test anything"
+    assert scores["area"].high == 1
+    assert scores["area"].low == scores["not clipped"].low
+    assert scores["neg_log_loss"].high <= 0
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+def test_known_ranges_of_scores_hold_for_random_predictions():
+    rng = np.random.default_rng(0)
+    names = [name for name in get_scorer_names() if score_range(name) != ANY_NUMBER and not name.endswith("_samples")]
+    assert {"roc_auc", "accuracy", "average_precision", "r2", "neg_log_loss", "f1_macro"} <= set(names)
+    X = np.zeros((30, 2))
+    for seed in range(5):
+        y, target = rng.integers(2, size=30), rng.exponential(size=30)
+        classifier = DummyClassifier(strategy="uniform", random_state=seed).fit(X, y)
+        regressor = DummyRegressor(strategy="quantile", quantile=0.2 * seed).fit(X, target)
+        for name in names:
+            model, truth = (regressor, target) if name in REGRESSION_SCORES else (classifier, y)
+            low, high = score_range(name)
+            assert low <= get_scorer(name)(model, X, truth) <= high, name

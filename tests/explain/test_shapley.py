@@ -161,9 +161,10 @@ def test_sampling_is_within_its_standard_errors(diabetes):
     sampled = model.explain(X[:30], X[::20], method="sampling", max_error=1.0)
     assert (exact.method, sampled.method) == ("exact", "sampling")
     z = (sampled.values - exact.values) / sampled.standard_errors
-    # A normal variable has root mean square 1, and is beyond 5 about once in two million draws.
-    assert 0.7 < np.sqrt(np.mean(z**2)) < 1.3
-    assert np.abs(z).max() < 6
+    # Variances are compared by their means: single ones are estimates, so that z has longer tails than a normal variable.
+    claimed = np.sqrt(np.mean(sampled.standard_errors**2))
+    assert 0.7 < np.sqrt(np.mean((sampled.values - exact.values) ** 2)) / claimed < 1.3
+    assert np.mean(np.abs(z) < 3) > 0.95
 
 
 def test_sampling_goes_on_until_the_error_is_small_enough(diabetes):

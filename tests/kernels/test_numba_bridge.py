@@ -2,13 +2,17 @@
 
 import ast
 import ctypes
+import os
 import re
+import signal
 import threading
+import time
 from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 
 import skinnytrees
 from skinnytrees.kernels.compilation import kernel
@@ -255,3 +259,28 @@ def test_compilation_is_announced_once_per_process(capsys, monkeypatch):
         with notice.compilation_notice():
             numba.njit(lambda x: x + 1)(1.0)
     assert capsys.readouterr().err.count("compiling its kernels") == 1
+
+
+# ------------------------------------------------------------------------------------------------ forks
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_process_forked_while_a_thread_compiles_can_compile():
+    """Otherwise it waits for ever for a lock that a thread of its parent has taken."""
+    taken = threading.Event()
+
+    def compile_something():
+        with global_compiler_lock:
+            taken.set()
+            time.sleep(0.3)
+
+    thread = threading.Thread(target=compile_something)
+    thread.start()
+    assert taken.wait(60)
+    process = os.fork()
+    if process == 0:
+        signal.alarm(30)  # ends a process that waits
+        os._exit(numba.njit(lambda x: x + 1)(41))
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 42
+    thread.join()

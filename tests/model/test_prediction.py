@@ -26,7 +26,7 @@ N_FEATURES = 30
 
 
 def plain_encoder(features, rng=None) -> Encoder:
-    """One design column a feature, standardised by numbers that differ."""
+    """One design column per feature, standardised by numbers that differ."""
     n = len(features)
     rng = rng or np.random.default_rng(0)
     nothing = np.zeros(n, dtype=bool)

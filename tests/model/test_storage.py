@@ -154,6 +154,8 @@ def test_places_that_are_no_file_are_refused_and_nothing_is_left_there(small, tm
         model.save(tmp_path / "nowhere" / "model")
     with pytest.raises(TypeError, match="neither a path nor a binary file"):
         model.save(None)
+    with pytest.raises(TypeError, match=r"takes text\. Open the file with mode 'wb'"):
+        model.save(io.StringIO())
     with pytest.raises(TypeError, match="neither a path nor a binary file"):
         load(3)
     assert [file.name for file in tmp_path.rglob("*")] == ["folder"]

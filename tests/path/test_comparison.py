@@ -401,7 +401,8 @@ def test_unknown_name_is_refused_with_the_nearest_names(name, nearest):
             3,
             r"scoring='roc_auc' cannot score predictions of 3 classes on 80 held-out rows: multi_class must.*'roc_auc_ovr'",
         ),
-        ("f1", 3, r"scoring='f1' .*multiclass.*'f1_macro'"),
+        # scikit-learn names the number of classes or pos_label first, depending on its version.
+        ("f1", 3, r"scoring='f1' .* 3 classes .*(multiclass|pos_label).*'f1_macro'"),
         ("f1", 2, r"pos_label=1 is not a valid label.*make_scorer.*scoring=None"),
         (roc_auc_score, 2, r"roc_auc_score.*make_scorer.*scorer\(estimator, X, y\)"),
         (lambda estimator, X, y: {"a": 1.0}, 2, "dict.*returns a number"),

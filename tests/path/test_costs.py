@@ -117,6 +117,13 @@ def test_group_of_infinite_price_is_never_selected_and_a_free_one_needs_no_budge
     assert model.fit(X, y).get_feature_names_out().tolist() == ["c", "d"]
 
 
+@pytest.mark.parametrize("cost", [1e-300, 1e300])
+def test_prices_far_from_the_budget_do_not_stop_the_path(cost):
+    X, y = random_problem(1, 5)
+    model = SkinnyTreesRegressor(3.5 * max(cost, 1), **QUICK, feature_costs=np.full(5, cost)).fit(X, y)
+    assert 1 <= model.n_features_selected_ <= (3 if cost > 1 else 5)
+
+
 @pytest.mark.parametrize(
     ("costs", "groups", "words"),
     [
@@ -130,6 +137,11 @@ def test_group_of_infinite_price_is_never_selected_and_a_free_one_needs_no_budge
         ({"lab": -2}, {"lab": ["a", "b"]}, "feature_costs holds -2; costs must not be negative or missing. Use 0"),
         ({"lab": np.nan}, {"lab": ["a", "b"]}, "feature_costs holds nan"),
         ({"f": 2}, {"lab": ["a", "b"]}, r"Use one of \['lab', 'a', 'b'"),
+        (
+            [np.inf, 1, np.inf, 1, 1],
+            {"one": ["a", "b"], "two": ["c", "d", "e"]},
+            "Every group has a column of infinite cost.* Give all columns of some group finite costs",
+        ),
         ({"lab": 2}, [["a", "b"]], "names the column 'lab', which X does not have"),
     ],
 )

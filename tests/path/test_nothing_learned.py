@@ -102,7 +102,9 @@ def test_chosen_size_follows_the_scorer():
 
 
 @ESTIMATORS
-@pytest.mark.parametrize(("scoring", "words"), [("roc_acu", "'roc_auc'"), ("no such score at all", "such as|Use")])
+@pytest.mark.parametrize(
+    ("scoring", "words"), [("roc_acu", "Did you mean 'roc_auc'"), ("no such score at all", "Use '")]
+)
 def test_unknown_name_of_a_score_is_refused_with_known_ones(estimator, scoring, words):
     X, y = table(estimator, signal=True)
     with pytest.raises(ValueError, match=rf"scoring='{scoring}' is not the name of a scikit-learn scorer.*({words})"):

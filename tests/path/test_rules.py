@@ -153,7 +153,14 @@ def test_rules_in_a_style_start_every_large_ensemble_in_that_style(style):
     for n_rows in (100, 5000):
         recipes = rules.for_rows(n_rows)
         assert {recipe.start for recipe in (recipes.prune, recipes.small, recipes.large)} == {style.start}
-    others = [name for name in rule_names(rules) if ".start" not in name and "style" not in name.partition(".")[0]]
+        large = (recipes.prune, recipes.prune_stage, recipes.small, recipes.large)
+        assert {recipe.variance_floor for recipe in large} == {style.variance_floor}
+    changed = (".start", ".variance_floor")
+    others = [
+        name
+        for name in rule_names(rules)
+        if not any(one in name for one in changed) and not name.startswith(("style", "screened_style"))
+    ]
     assert all(value_of(rules, name) == value_of(DEFAULT_RULES, name) for name in others)
 
 

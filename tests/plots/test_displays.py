@@ -134,6 +134,10 @@ def test_path_can_show_any_metric_on_given_rows(wine):
     np.testing.assert_array_equal(loss.lines[0].get_ydata(), model.path_.train_loss)
     with pytest.raises(ValueError, match="Give X and y that were not trained on"):
         FeaturePathDisplay.from_estimator(model, metric="roc_auc")
+    with pytest.raises(
+        ValueError, match=r"metric='auc' is not the name of a scikit-learn scorer. Did you mean 'roc_auc'"
+    ):
+        FeaturePathDisplay.from_estimator(model, X, y, metric="auc")
     with pytest.raises(ValueError, match=r"metric='f1' is not known to the path. Use 'val_score'"):
         model.path_.plot(metric="f1")
     with pytest.raises(ValueError, match=r"x='depth' is no axis of the path. Use"):

@@ -15,7 +15,7 @@ from skinnytrees.tables.frames import is_frame
 
 # Words with which our messages tell what to do.
 _REMEDY = re.compile(
-    r"\b(Use|use|Give|Pass|Leave|Check|Convert|Divide|Multiply|Split|Fit|Collect|Build|Put|Allow|Ask|Price|leave|fit|pass|reshape)\b"
+    r"\b(Use|use|Give|Bring|Pass|Leave|Check|Convert|Divide|Multiply|Split|Fit|Collect|Build|Put|Allow|Ask|Price|leave|fit|pass|reshape)\b"
 )
 
 

@@ -1,8 +1,12 @@
 """The cache of compiled kernels: damaged files are compiled again, a disk that cannot be written is done without."""
 
 import errno
+import os
 import shutil
+import signal
+import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -75,6 +79,46 @@ def test_machine_code_of_another_version_or_signature_is_not_run(folder):
     cache_file._depends_on = bytes(len(cache_file._depends_on))
     cache_file._save_index({key: name})
     assert cache_file.load(key) is None, "the machine code is of the version before"
+
+
+# ------------------------------------------------------------------------------------------------ kills
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_process_killed_while_it_writes_leaves_a_cache_that_can_be_used(folder, capsys):
+    """A child empties and fills the cache without a pause; every file it leaves must be an old or a new one as a whole."""
+    by_kernel()
+    cache_file, rng, found = kernel(polynomial)._cache._cache_file, np.random.default_rng(0), []
+    ((key, _),) = cache_file._load_index().items()
+    data = cache_file.load(key)
+    for _ in range(30):
+        process = os.fork()
+        if process == 0:
+            while True:
+                cache_file.flush()
+                for k in (("another",), key):
+                    cache_file.save(k, data)
+        time.sleep(rng.uniform(0, 0.03))
+        os.kill(process, signal.SIGKILL)
+        assert os.WIFSIGNALED(os.waitpid(process, 0)[1])
+        value, is_hit = by_kernel()
+        found.append(is_hit)
+        assert value == 10.5
+        assert by_kernel() == (10.5, True)
+    assert False in found, "kills came when the machine code was not there yet"
+    assert capsys.readouterr().err == "", "no file was half written"
+
+
+def test_what_a_killed_process_has_left_is_removed_later(folder):
+    by_kernel()
+    old, new = (Path(f"{path}.tmp.0123456789abcde{k}") for k, path in enumerate(cache_files(folder)))
+    for path in (old, new):
+        path.write_bytes(b"half of a file")
+    os.utime(old, (0, 0))
+    kernel(polynomial)._cache._cache_file.flush()
+    by_kernel()
+    assert (old.exists(), new.exists()) == (False, True), "somebody may still be writing the new one"
 
 
 # ------------------------------------------------------------------------------------------------ disks

@@ -22,6 +22,14 @@ Y = np.arange(N) % 2
 
 
 def malformed(kind):
+    if kind == "lil":
+        table = sparse.lil_array(np.ones((N, 3)))
+        table.rows[0][0] = 99
+        return table
+    if kind == "short coo":
+        table = sparse.coo_array(np.ones((N, 3)))
+        table.data = table.data[:-1]
+        return table
     table = sparse.coo_array(np.ones((N, 3))) if kind == "coo" else sparse.csr_array(np.ones((N, 3)))
     (table.col if kind == "coo" else table.indices)[-1] = 10**9
     return table
@@ -33,6 +41,14 @@ def malformed(kind):
         (pl.DataFrame(X).lazy(), r"X is a LazyFrame.*X\.collect\(\)"),
         (malformed("csr"), r"malformed sparse matrix.*Build it again"),
         (malformed("coo"), r"malformed sparse matrix.*Build it again"),
+        (malformed("lil"), r"malformed sparse matrix.*Build it again"),
+        (malformed("short coo"), r"malformed sparse matrix .*differ in number.*Build it again"),
+        (pa.table({"a": X[:, 0]}).to_reader(), r"X is a RecordBatchReader.*X\.read_all\(\)"),
+        (pd.DataFrame(X, columns=list("aab")), "Two columns have the name 'a'.*Use a name of its own for each"),
+        (pa.table([X[:, 0], X[:, 1]], names=["a", "a"]), "Two columns have the name 'a'.*Use a name of its own"),
+        (pd.DataFrame({"a": pd.Series([1j] * N, dtype=object)}), "^Complex.*column 'a' holds complex numbers"),
+        ((X + 1j).tolist(), "X holds complex numbers.*real and imaginary parts"),
+        (pd.Series(X[:, 0]), "^Expected a 2-dimensional container.*Pass a DataFrame"),
         (pd.DataFrame({"a": [[1, 2]] * N, "b": 1.0}), r"Column 'a' holds values.*Split it"),
         (pl.DataFrame({"a": [[1, 2]] * N}), r"Column 'a' holds List\(Int64\) values.*Split it"),
         (pl.DataFrame({"a": [{"x": 1}] * N}), r"Column 'a' holds Struct.*Split it"),
@@ -65,13 +81,41 @@ SURVIVAL = np.array([(bool(label), 1.5) for label in Y], dtype=[("event", bool),
         (pl.DataFrame({"y": Y}).lazy(), r"y is a LazyFrame.*y\.collect\(\)"),
         (Y + 1j, "y holds complex numbers"),
         (sparse.csr_array(Y[:, None]), "y is a sparse matrix.*toarray"),
+        (np.ma.masked_array(Y, Y == 0), r"20 of 40 rows have no target, such as \[0, 2, 4\]"),
+        (
+            pl.Series([{"time": 1.5, "event": True}] * N),
+            r"values per row \(time, event\).*survival times are not supported",
+        ),
+        (pa.array([[1.0, 2.0]] * N), "y holds ndarray values, of which one row has several.*a column per target"),
+        (pl.Series([[1.0, 2.0]] * N), "y holds ndarray values, of which one row has several.*a column per target"),
+        (pa.chunked_array([[None, *Y.tolist()[1:]]]), r"1 of 40 rows have no target, such as \[0\]"),
         (SURVIVAL, r"several named values per row \(event, time\).*survival times are not supported"),
     ],
-    ids=["none", "none among text", "polars", "nullable", "lazy", "complex", "sparse", "survival"],
+    ids=[
+        "none",
+        "none among text",
+        "polars",
+        "nullable",
+        "lazy",
+        "complex",
+        "sparse",
+        "masked",
+        "structs",
+        "arrow lists",
+        "lists",
+        "arrow",
+        "survival",
+    ],
 )
 def test_target_that_cannot_be_read_is_refused_with_the_remedy(kind, y, words):
     with pytest.raises(ValueError, match=words):
         kind(**QUICK).fit(X, y)
+
+
+@pytest.mark.parametrize("y", [np.arange(N).astype("m8[s]"), pd.Series(pd.date_range("2024", periods=N))])
+def test_times_as_targets_are_refused_because_predictions_would_have_no_unit(y):
+    with pytest.raises(ValueError, match=r"y holds times.*Pass numbers, such as days"):
+        SkinnyTreesRegressor(**QUICK).fit(X, y)
 
 
 def test_text_as_numbers_is_refused_and_the_classifier_recommended():
@@ -109,6 +153,25 @@ def test_weights_whose_sums_are_no_numbers_are_refused(size):
 
 
 @pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"sample_weight": np.ma.masked_array(np.ones(N), Y == 0)},
+            "sample_weight has 20 masked values of 40. Use weights of 0",
+        ),
+        (
+            {"groups": np.ma.masked_array(np.arange(N), Y == 0)},
+            "groups has 20 masked values of 40. Give these rows labels",
+        ),
+    ],
+    ids=["weights", "groups"],
+)
+def test_weights_and_groups_under_a_mask_are_not_used(given, words):
+    with pytest.raises(ValueError, match=words):
+        SkinnyTreesClassifier(**QUICK).fit(X, Y, **given)
+
+
+@pytest.mark.parametrize(
     ("folds", "words"),
     [
         ([(np.arange(N), np.zeros(0, dtype=int))], "holds out no rows.*Use folds that have both"),
@@ -125,6 +188,7 @@ def test_folds_that_cannot_be_used_are_refused(folds, words):
 @pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
 def test_validation_rows_may_be_stored_otherwise_than_the_training_rows(monkeypatch):
     monkeypatch.setattr("skinnytrees.tables.frames._DENSE_UP_TO", 0)
+    monkeypatch.setattr("skinnytrees.tables.frames._DENSE_FROM", 1.1)
     for table, X_val in ((X, sparse.csr_array(X)), (sparse.csr_array(X), X)):
         model = SkinnyTreesClassifier(**QUICK).fit(table, Y, X_val=X_val, y_val=Y)
         assert np.isfinite(model.predict_proba(X)).all()
@@ -207,7 +271,27 @@ def test_frames_of_one_content_are_one_table(kind):
 
 
 @pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
-def test_mask_of_a_masked_array_means_missing():
-    masked = np.ma.masked_array(X, X > 1)
+def test_batch_of_arrow_is_read_like_a_table_with_its_names():
+    columns = {"a": X[:, 0], "b": X[:, 1]}
+    batch, table = pa.record_batch(columns), pa.table(columns)
+    model = SkinnyTreesClassifier(**QUICK).fit(batch, Y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(model.predict_proba(batch), model.predict_proba(table))
+    assert model.transform(batch).equals(model.transform(table))
+
+
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
+def test_whole_numbers_that_numpy_does_not_have_are_read_as_numbers():
+    wide = pl.DataFrame({"a": pl.Series([*range(N - 1), None], dtype=pl.Int128)})
+    model = SkinnyTreesClassifier(**QUICK).fit(wide, Y)
+    np.testing.assert_array_equal(
+        model.predict_proba(wide), model.predict_proba(pl.DataFrame({"a": [*map(float, range(N - 1)), None]}))
+    )
+
+
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
+@pytest.mark.parametrize("dtype", [float, object])
+def test_mask_of_a_masked_array_means_missing(dtype):
+    masked = np.ma.masked_array(X.astype(dtype), X > 1)
     model = SkinnyTreesClassifier(**QUICK).fit(masked, Y)
     np.testing.assert_array_equal(model.predict_proba(masked), model.predict_proba(np.where(X > 1, np.nan, X)))

@@ -102,6 +102,7 @@ def test_missing_values_in_a_sparse_table_have_an_indicator_and_are_zero():
 @pytest.mark.parametrize("dense_up_to", [0, 2**22])
 def test_sparse_table_with_missing_values_is_fitted_and_predicted(monkeypatch, dense_up_to):
     monkeypatch.setattr("skinnytrees.tables.frames._DENSE_UP_TO", dense_up_to)
+    monkeypatch.setattr("skinnytrees.tables.frames._DENSE_FROM", 1.1)
     X = sparse.csr_array(table_with_gaps())
     y = np.isnan(X.toarray()[:, 0])
     model = SkinnyTreesClassifier(2, **{**QUICK, "max_epochs": 20}).fit(X, y)

@@ -1,5 +1,7 @@
 """A fit depends on what columns hold, not on where they stand or how the table is stored."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from scipy import sparse
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.penalties import GroupL0
 from skinnytrees.tables.column_order import column_hashes
+from skinnytrees.tables.frames import read_table
 from skinnytrees.tables.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
@@ -65,8 +68,34 @@ def test_sparse_and_dense_versions_of_a_table_give_the_same_model(way, store):
 
 
 @pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
+def test_large_sparse_table_with_few_zeros_gives_the_model_of_the_dense_one():
+    """One row more than are read as a dense table for their size alone; zeros that are stored do not count."""
+    X, y = table(n_rows=2**17 + 1, n_columns=32)
+    stored = sparse.csr_array(X)
+    assert math.prod(X.shape) > 2**22
+    assert 0.5 < stored.nnz / X.size < 0.8
+    settings = {**QUICK, "penalty": GroupL0(0.01), "max_epochs": 1}
+    reference = SkinnyTreesRegressor(**settings).fit(X, y)
+    model = SkinnyTreesRegressor(**settings).fit(stored, y)
+    np.testing.assert_array_equal(model.support_, reference.support_)
+    np.testing.assert_array_equal(model.predict(X[:100]), reference.predict(X[:100]))
+
+
+def test_large_sparse_table_of_mostly_zeros_stays_sparse_also_if_zeros_are_stored():
+    stored = sparse.csr_array(
+        (np.zeros(2**22 + 1), np.zeros(2**22 + 1, dtype=int), [0, 2**22 + 1]), shape=(1, 2**22 + 1)
+    )
+    stored.indices = np.arange(2**22 + 1, dtype=np.int32)
+    stored.data[:5] = 1
+    numbers = read_table(SkinnyTreesRegressor(), stored, None)
+    assert sparse.issparse(numbers)
+    assert numbers.nnz == 5
+
+
+@pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")
 def test_reordered_columns_of_a_large_sparse_table_give_the_same_support(monkeypatch):
     monkeypatch.setattr("skinnytrees.tables.frames._DENSE_UP_TO", 0)
+    monkeypatch.setattr("skinnytrees.tables.frames._DENSE_FROM", 1.1)
     X, y = table(n_columns=200)
     X = sparse.csr_array(np.where(np.random.default_rng(1).random(X.shape) < 0.6, 0, X))
     shuffled = np.random.default_rng(2).permutation(X.shape[1])

@@ -138,10 +138,14 @@ SYSTEMS: dict[str, System] = {
             PermutationClassifier,
             PermutationRegressor,
             "minutes",
-            "Features whose shuffling costs a forest most",
+            "Features whose shuffling lowers the score of a forest most",
         ),
         System(
-            "boruta", BorutaClassifier, BorutaRegressor, "minutes", "Features that beat shuffled copies in a forest"
+            "boruta",
+            BorutaClassifier,
+            BorutaRegressor,
+            "minutes",
+            "Features more important than shuffled copies in a forest",
         ),
         System(
             "relieff",

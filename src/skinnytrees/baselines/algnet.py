@@ -33,8 +33,8 @@ from skinnytrees.baselines.networks import (
     train_network,
 )
 
-# xi goes from this part of the value at which the adaptive penalty of a typical feature equals lambda to this multiple of it.
-# The path ends before that where no feature is left.
+# xi increases from this fraction of the value at which the adaptive penalty of a typical feature equals lambda to this multiple
+# of it. The path ends before that where no feature is left.
 _XI_RANGE = (1e-2, 1e4)
 
 
@@ -126,7 +126,7 @@ class _AlgNet(Baseline):
             See `Baseline.tuning_space`. ``lambdas`` holds sequences of one value, which xi then follows.
         """
         return {
-            "hidden": ("choice", tuple((share,) * 3 for share in (1 / 3, 2 / 3, 1.0, 4 / 3))),
+            "hidden": ("choice", tuple((width,) * 3 for width in (1 / 3, 2 / 3, 1.0, 4 / 3))),
             "learning_rate": ("log", 0.01, 1.0),
             "lambdas": ("choice", tuple((float(value),) for value in np.logspace(-1, 3, 9))),
             "max_epochs": ("int", 5, 2000),
@@ -162,7 +162,7 @@ class _AlgNet(Baseline):
         return best[1], best[2]
 
     def _path(self, task: NetworkTask, lam: float, norms: Tensor) -> list[Candidate]:
-        """Adaptive stage from a fresh start: xi ascending, warm-started, until no feature is left."""
+        """Adaptive stage from new random weights: xi ascending, warm-started, until no feature is left."""
         typical = float(norms[norms > 0].median())
         grid = np.geomspace(*_XI_RANGE, self.n_xi) * lam * typical**self.gamma
         seed = task.problem.seed + 1
@@ -185,8 +185,9 @@ class _AlgNet(Baseline):
 class AlgNetClassifier(_AlgNet, BaselineClassifier):
     """AlgNet: a tanh network with an adaptive group lasso on the weights that leave each feature.
 
-    Stage one trains with a group lasso of weight lambda. Stage two starts afresh with the penalty xi / ||W_k||^gamma on
-    feature k, where W_k are its weights after stage one: features that stage one removed stay out, strong ones are hardly shrunk.
+    Stage one trains with a group lasso of weight lambda. Stage two starts from new random weights with the penalty xi /
+    ||W_k||^gamma on feature k, where W_k are its weights after stage one: features that stage one removed stay out, strong ones
+    are hardly shrunk.
 
     Source: Dinh and Ho, Consistent feature selection for analytic deep neural networks, NeurIPS 2020; the steps follow a
     description of the authors' code. Ours: classes (the authors have squared error only), the Glorot start, the xi path with warm
@@ -195,7 +196,7 @@ class AlgNetClassifier(_AlgNet, BaselineClassifier):
     Parameters
     ----------
     feature_budget : int, float or None
-        At most this many features, or this share of them; None is all.
+        At most this many features, or this fraction of them; None allows all.
     hidden : sequence
         Widths of the tanh layers: numbers of units (int), or multiples of the number of columns (float).
     learning_rate : float
@@ -215,9 +216,9 @@ class AlgNetClassifier(_AlgNet, BaselineClassifier):
     refit : bool
         Whether the final model is a plain network fitted on the selected features; else it is the path's own.
     refit_epochs : int
-        Most epochs of that network.
+        Maximum number of epochs of that network.
     validation_fraction : float
-        Share of the rows to choose by, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed of the weights and of the split.
 

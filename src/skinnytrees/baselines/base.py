@@ -1,9 +1,8 @@
-"""What all systems share: they read a table, prepare it, hold rows out where they need to choose, and keep to the budget.
+"""Common base of all systems: reading and preparing a table, holding out rows to choose by, and keeping to the budget.
 
-A system says how it fits prepared rows (``_fit_problem``); everything that a user sees is here.
+A system implements how it fits prepared rows (``_fit_problem``); everything that a user sees is here.
 """
 
-import importlib
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -21,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fi
 
 from skinnytrees.baselines.preparation import Preparation
 from skinnytrees.baselines.selection_path import SelectionPath
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import import_optional, refuse_unless
 from skinnytrees.tables.frames import Vocabulary, open_table, read_columns, read_table
 from skinnytrees.tables.groups import Groups
 from skinnytrees.tables.rows import split_rows
@@ -149,7 +148,7 @@ class Fitted:
 
 
 class Baseline(SelectorMixin, BaseEstimator):
-    """What classifiers and regressors share."""
+    """Common base of classifiers and regressors."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
     # Whether columns get mean 0 and standard deviation 1.
@@ -217,7 +216,7 @@ class Baseline(SelectorMixin, BaseEstimator):
             import_optional(package, type(self).__name__, self._extra)
         refuse_unless(
             sample_weight is None or self._honours_weights,
-            f"{type(self).__name__} cannot weigh rows, but sample_weight was given. Leave it out, or repeat rows.",
+            f"{type(self).__name__} does not support sample weights, but sample_weight was given. Leave it out, or repeat rows.",
         )
         refuse_unless((X_val is None) == (y_val is None), "Give X_val and y_val both, or neither.")
         table, target, weight = self._read(X, y, sample_weight, reset=True)
@@ -406,33 +405,6 @@ class BaselineRegressor(RegressorMixin, Baseline):
         return self._output(X)
 
 
-def import_optional(package: str, user: str, extra: str = "baselines") -> Any:
-    """An optional package, or an error that names the extra.
-
-    Parameters
-    ----------
-    package : str
-        Name to import.
-    user : str
-        Who needs it.
-    extra : str
-        Extra of this library that installs it.
-
-    Examples
-    --------
-    >>> from skinnytrees.baselines.base import import_optional
-    >>> import_optional("a_package_that_is_not_there", "MySystem")
-    Traceback (most recent call last):
-    ImportError: MySystem needs a_package_that_is_not_there, which is not installed: pip install 'skinnytrees[baselines]'.
-    """
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise ImportError(
-            f"{user} needs {package}, which is not installed: pip install 'skinnytrees[{extra}]'."
-        ) from error
-
-
 def normalised(importances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Importances that are not negative and sum to 1 (all zero where none is positive)."""
     positive = np.maximum(importances, 0.0)
@@ -485,6 +457,6 @@ class Constant:
 
 def _constant(problem: Problem) -> Fitted:
     rows = problem.rows
-    share = rows.weight / rows.weight.sum()
-    output = np.bincount(rows.y, share, problem.n_classes) if problem.n_classes else np.array([share @ rows.y])
+    weight = rows.weight / rows.weight.sum()
+    output = np.bincount(rows.y, weight, problem.n_classes) if problem.n_classes else np.array([weight @ rows.y])
     return Fitted(np.array([], dtype=np.intp), Constant(np.asarray(output, dtype=np.float64)))

@@ -1,4 +1,4 @@
-"""Best subset selection for linear, logistic and multinomial models: the l0 peer among linear models.
+"""Best subset selection for linear, logistic and multinomial models: the linear counterpart of the l0 penalty.
 
 Source: Zhu et al. 2020 (splicing); package ``abess``, whose licence is the GPL-3: it is used where it is installed, and no part
 of it is in this library. Ours: the sizes that are tried, and the choice among them by validation rows.
@@ -18,9 +18,9 @@ from skinnytrees.baselines.base import (
     Fitted,
     Problem,
     Sample,
-    import_optional,
 )
 from skinnytrees.baselines.selection_path import PathEntry, SelectionPath, best_entry
+from skinnytrees.exceptions import import_optional
 
 _MOST_SIZES = 12
 
@@ -76,11 +76,11 @@ class SubsetModel:
         return np.any(self.coef != 0, axis=1)
 
     def predict(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of a regression."""
+        """Predictions of a regression."""
         return X @ self.coef[:, 0] + self.intercept[0]
 
     def predict_proba(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of a classifier; for two classes there is one output."""
+        """Probabilities of a classifier; for two classes there is one output."""
         score = X @ self.coef + self.intercept
         return np.asarray(softmax(np.hstack([np.zeros_like(score), score]) if score.shape[1] == 1 else score, axis=1))
 
@@ -93,7 +93,7 @@ class BestSubsetClassifier(_BestSubset, BaselineClassifier):
     feature_budget : int, float or None
         At most this many features, or this fraction of them; None allows all.
     validation_fraction : float
-        Fraction of the rows that choose the size, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose the size by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
     n_jobs : int or None
@@ -109,7 +109,7 @@ class BestSubsetRegressor(_BestSubset, BaselineRegressor):
     feature_budget : int, float or None
         At most this many features, or this fraction of them; None allows all.
     validation_fraction : float
-        Fraction of the rows that choose the size, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose the size by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
     n_jobs : int or None

@@ -1,4 +1,4 @@
-"""Boruta: features that beat shuffled copies of the features in a forest.
+"""Boruta: features that are more important in a forest than shuffled copies of the features.
 
 Source: Kursa and Rudnicki 2010; package ``boruta``. It answers which features are relevant at all, not which K are best: its
 ranks (confirmed, tentative, rejected) decide, and a forest's importance among features of equal rank. Ours: that tie-break; a
@@ -17,11 +17,11 @@ from skinnytrees.baselines.base import (
     BaselineRegressor,
     Fitted,
     Problem,
-    import_optional,
     normalised,
 )
 from skinnytrees.baselines.models import fit_final, fit_rows, new_forest
 from skinnytrees.baselines.ranking import RankingSelection, largest_of_columns
+from skinnytrees.exceptions import import_optional
 
 
 class _Boruta(RankingSelection):
@@ -54,7 +54,7 @@ class _Boruta(RankingSelection):
         self.n_search_trees = n_search_trees
 
     def _rank(self, problem: Problem) -> NDArray[np.float64]:
-        boruta = import_optional("boruta", type(self).__name__)
+        boruta = import_optional("boruta", type(self).__name__, "baselines")
         shallow = new_forest(problem, 100, max_depth=5)  # what the package's documentation recommends
         search = boruta.BorutaPy(
             shallow, n_estimators=self.n_search_trees, max_iter=self.max_iter, random_state=problem.seed

@@ -3,8 +3,8 @@
 Source: Liu, Xie and Udell (KDD 2021), written from the steps of the paper's public notebooks and package. Because the weights are
 not negative, the penalty ``||G w||_1`` is ``u'w`` with u the number of features of each tree: a weighted lasso, which needs no
 commercial solver. Ours: the solver, the path of 100 alphas with the choice by validation rows, weights of rows, categories as one
-feature, the regression (R squared in the place of the AUC, and the mean of y as the starting prediction), and a cap on the trees
-of a round. With ``polish``, as the authors report it, a random forest on the selected features is the final model.
+feature, the regression (R squared in the place of the AUC, and the mean of y as the starting prediction), and a maximum number of
+trees per round. With ``polish``, as the authors report it, a random forest on the selected features is the final model.
 """
 
 from collections.abc import Sequence
@@ -260,11 +260,11 @@ class ControlBurnClassifier(_ControlBurn, BaselineClassifier):
     alpha : float or None
         Price of a feature; None tries ``n_alphas`` values and takes the best validated one that meets the budget.
     n_alphas : int
-        Values from the smallest alpha that removes all trees down to a ten thousandth of it.
+        Values from the smallest alpha that removes all trees down to 1e-4 times that.
     max_depth : int
-        Rounds of bag-boosting, of depth 1, 2 and so on; the stopping rules mostly end it earlier.
+        Maximum number of rounds of bag-boosting, of depth 1, 2 and so on; the stopping rules usually end it earlier.
     max_trees : int
-        Trees per round at most.
+        Maximum number of trees per round.
     threshold : float
         Smaller changes of the training score, and smaller out-of-bag gains, count as none.
     polish : bool
@@ -272,7 +272,7 @@ class ControlBurnClassifier(_ControlBurn, BaselineClassifier):
     n_estimators : int
         Trees of that forest.
     validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
     n_jobs : int or None
@@ -299,11 +299,11 @@ class ControlBurnRegressor(_ControlBurn, BaselineRegressor):
     alpha : float or None
         Price of a feature; None tries ``n_alphas`` values and takes the best validated one that meets the budget.
     n_alphas : int
-        Values from the smallest alpha that removes all trees down to a ten thousandth of it.
+        Values from the smallest alpha that removes all trees down to 1e-4 times that.
     max_depth : int
-        Rounds of bag-boosting, of depth 1, 2 and so on; the stopping rules mostly end it earlier.
+        Maximum number of rounds of bag-boosting, of depth 1, 2 and so on; the stopping rules usually end it earlier.
     max_trees : int
-        Trees per round at most.
+        Maximum number of trees per round.
     threshold : float
         Smaller changes of the training score, and smaller out-of-bag gains, count as none.
     polish : bool
@@ -311,7 +311,7 @@ class ControlBurnRegressor(_ControlBurn, BaselineRegressor):
     n_estimators : int
         Trees of that forest.
     validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
     n_jobs : int or None

@@ -141,7 +141,7 @@ class _DeepLasso(Baseline):
 
 
 class DeepLassoClassifier(_DeepLasso, BaselineClassifier):
-    """Deep Lasso: the K features whose inputs move the loss of a penalised ReLU network most.
+    """Deep Lasso: the K features to which the loss of a penalised ReLU network is most sensitive.
 
     The penalty is the sum over features of the Euclidean norm, over the rows of a batch, of the loss's gradient with respect to
     the feature: a group lasso on what the network does rather than on its weights. The trained network ranks features by the same
@@ -154,19 +154,19 @@ class DeepLassoClassifier(_DeepLasso, BaselineClassifier):
     Parameters
     ----------
     feature_budget : int, float or None
-        At most this many features, or this share of them; None is all.
+        At most this many features, or this fraction of them; None allows all.
     hidden : sequence
         Widths of the ReLU layers: numbers of units (int), or multiples of the number of columns (float).
     penalty_weight : float
-        Weight of the penalty in [0, 1); the loss has the rest.
+        Weight of the penalty in [0, 1); the weight of the loss is one minus this.
     learning_rate, weight_decay, batch_size : float, float, int
         Of AdamW.
     max_epochs, patience : int
-        Most epochs, and epochs without a lower validation loss before training ends.
+        Maximum number of epochs, and number of epochs without a lower validation loss after which training ends.
     refit_epochs : int
-        Most epochs of the network that is fitted on the selected features.
+        Maximum number of epochs of the network that is fitted on the selected features.
     validation_fraction : float
-        Share of the rows to stop and to rank by, unless ``X_val`` is given.
+        Fraction of the rows that is held out to stop training and to rank by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed of weights, batches and split.
 

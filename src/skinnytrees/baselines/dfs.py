@@ -20,7 +20,7 @@ from skinnytrees.baselines.network_task import NetworkTask, Widths, layer_widths
 from skinnytrees.baselines.networks import FittedNetwork, LoopSettings, Network, Tensor, make_network, seeded
 from skinnytrees.baselines.selection_path import PathEntry, SelectionPath
 
-# With size_rule="bic", each size is this part of the one before.
+# With size_rule="bic", each size is this fraction of the previous one.
 _SHRINK = 0.7
 
 
@@ -89,7 +89,7 @@ class _DFS(Baseline):
             See `Baseline.tuning_space`.
         """
         return {
-            "hidden": ("choice", tuple((share,) * 3 for share in (1 / 3, 2 / 3, 1.0, 4 / 3))),
+            "hidden": ("choice", tuple((width,) * 3 for width in (1 / 3, 2 / 3, 1.0, 4 / 3))),
             "learning_rate": ("log", 0.001, 0.1),
         }
 
@@ -119,7 +119,7 @@ class _DFS(Baseline):
         )
 
     def _fit_sizes(self, task: NetworkTask, sizes: list[int]) -> list[_Size]:
-        """Each size starts from the network and the support of the one before; the first from a random network."""
+        """Each size starts from the network and the support of the previous one; the first starts from a random network."""
         generator = seeded(task.problem.seed)
         widths = layer_widths(self.hidden, task.n_columns)
         network = make_network(task.n_columns, widths, task.n_outputs, generator, start="uniform")
@@ -151,7 +151,7 @@ def _copies(tensors: list[Tensor]) -> list[Tensor]:
 
 
 def _descending(k: int) -> list[int]:
-    """Sizes from k to 1, each about seven tenths of the one before."""
+    """Sizes from k to 1, each about 0.7 times the previous one."""
     sizes = [k]
     while sizes[-1] > 1:
         sizes.append(max(1, min(sizes[-1] - 1, round(_SHRINK * sizes[-1]))))
@@ -174,13 +174,14 @@ class DFSClassifier(_DFS, BaselineClassifier):
 
     Source: Chen, Gao, Liang and Wang, Nonlinear variable selection via deep neural networks, Journal of Computational and
     Graphical Statistics 2021; the steps follow the authors' code. Ours: gradients are cleared before features are screened
-    (``carry_gradient=True`` replays the authors' leftovers), one weight for all columns of a category, standardised columns and
-    targets, and with ``size_rule="bic"`` the warm-started sizes, in steps of three tenths.
+    (``carry_gradient=True`` keeps the gradient of the last update, as the authors' code does), one weight for all columns of a
+    category, standardised columns and targets, and with ``size_rule="bic"`` the warm-started sizes, each about 0.7 times the
+    previous one.
 
     Parameters
     ----------
     feature_budget : int, float or None
-        Number of features, or share of them; None is all.
+        Number of features, or fraction of them; None selects all.
     hidden : sequence
         Widths of the ReLU layers: numbers of units (int), or multiples of the number of columns (float).
     size_rule : {"full", "bic"}
@@ -192,7 +193,7 @@ class DFSClassifier(_DFS, BaselineClassifier):
     n_repeats, n_steps : int
         A round repeats ``n_steps`` updates of all parameters and ``n_steps`` of the selection weights ``n_repeats`` times.
     max_rounds : int
-        Most rounds.
+        Maximum number of rounds.
     second_step_epochs : int
         Updates on the final support.
     carry_gradient : bool

@@ -41,7 +41,7 @@ class DFSSettings:
 
 
 class Round(NamedTuple):
-    """What one round left: its candidates, the features it kept and the training loss on these."""
+    """Result of one round: its candidates, the features it kept and the training loss on these."""
 
     candidates: NDArray[np.intp]
     support: NDArray[np.intp]
@@ -85,7 +85,7 @@ def select_features(
     settings: DFSSettings,
     support: NDArray[np.intp] | None = None,
 ) -> list[Round]:
-    """Change ``model`` to the round with the lowest training loss, with at most k features; all rounds.
+    """Set ``model`` to the round with the lowest training loss, with at most k features; return all rounds.
 
     ``support`` is what the first round starts from, by default all features: then it trains all of them.
     """
@@ -119,7 +119,7 @@ def best_round(rounds: Sequence[Round]) -> Round:
 
 
 def train_on_support(model: SelectionNetwork, rows: Rows, loss: PerRowLoss, settings: LoopSettings) -> float:
-    """The second step: s stays as it is, the parameters behind it are trained; the last training loss."""
+    """The second step: s stays as it is, the parameters behind it are trained; return the last training loss."""
     generator = import_torch().Generator()  # full batches: nothing is drawn
     return train(model.trained, lambda _: mean_loss(model(rows.X), rows, loss), len(rows.X), settings, generator).loss
 
@@ -148,7 +148,7 @@ def _train_candidates(
     settings: DFSSettings,
     optimizers: tuple[Any, Any],
 ) -> None:
-    """Alternate between all parameters and s alone; entries of s outside the candidates are put back after each update."""
+    """Alternate between all parameters and s alone; entries of s outside the candidates are restored after each update."""
     torch = import_torch()
     outside = torch.ones(len(model.s), dtype=torch.bool)
     outside[candidates.tolist()] = False

@@ -1,8 +1,8 @@
 """Importance top K and thresholds with a second fit: forest, extra trees, XGBoost, LightGBM, CatBoost.
 
 Source: the paper's peers (sections 7.3 and S5.2), which fit on all features and keep those whose importance exceeds a tuned
-threshold. Ours: the top K as a second way to meet a budget; importances are normalised to sum 1 before they are compared with
-a threshold, because LightGBM's and CatBoost's own scales would let any threshold below 1 keep every used feature; the model is
+threshold. Ours: the top K as an alternative for meeting a budget; importances are normalised to sum 1 before they are compared
+with a threshold, because on LightGBM's and CatBoost's own scales any threshold below 1 keeps every used feature; the model is
 fitted again on the selected features (``refit``), which the paper leaves open.
 """
 
@@ -177,7 +177,7 @@ class _CatBoost(_Boosting):
 
 
 class ForestImportanceClassifier(_Forest, BaselineClassifier):
-    """Classes by a random forest on the features of largest importance.
+    """Classification by a random forest on the features of largest importance.
 
     Parameters
     ----------
@@ -206,22 +206,9 @@ class ForestImportanceClassifier(_Forest, BaselineClassifier):
 
 
 class ForestImportanceRegressor(_Forest, BaselineRegressor):
-    """Numbers by a random forest on the features of largest importance.
+    """Regression by a random forest on the features of largest importance.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    threshold : float or None
-        Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
-    refit : bool
-        Whether to fit again on the selected features. Without it, the model still reads all of them.
-    n_estimators, max_depth, max_samples
-        Of the forest.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Number of threads; None uses all cores.
+    The parameters are those of `ForestImportanceClassifier`.
 
     Examples
     --------
@@ -235,7 +222,7 @@ class ForestImportanceRegressor(_Forest, BaselineRegressor):
 
 
 class ExtraTreesImportanceClassifier(_ExtraTrees, BaselineClassifier):
-    """Classes by extremely randomised trees on the features of largest importance.
+    """Classification by extremely randomised trees on the features of largest importance.
 
     Parameters
     ----------
@@ -264,22 +251,9 @@ class ExtraTreesImportanceClassifier(_ExtraTrees, BaselineClassifier):
 
 
 class ExtraTreesImportanceRegressor(_ExtraTrees, BaselineRegressor):
-    """Numbers by extremely randomised trees on the features of largest importance.
+    """Regression by extremely randomised trees on the features of largest importance.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    threshold : float or None
-        Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
-    refit : bool
-        Whether to fit again on the selected features. Without it, the model still reads all of them.
-    n_estimators, max_depth, max_samples
-        Of the trees.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Number of threads; None uses all cores.
+    The parameters are those of `ExtraTreesImportanceClassifier`.
 
     Examples
     --------
@@ -293,7 +267,7 @@ class ExtraTreesImportanceRegressor(_ExtraTrees, BaselineRegressor):
 
 
 class XGBoostImportanceClassifier(_XGBoost, BaselineClassifier):
-    """Classes by XGBoost (gain) on the features of largest importance.
+    """Classification by XGBoost (gain) on the features of largest importance.
 
     Parameters
     ----------
@@ -313,27 +287,14 @@ class XGBoostImportanceClassifier(_XGBoost, BaselineClassifier):
 
 
 class XGBoostImportanceRegressor(_XGBoost, BaselineRegressor):
-    """Numbers by XGBoost (gain) on the features of largest importance.
+    """Regression by XGBoost (gain) on the features of largest importance.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    threshold : float or None
-        Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
-    refit : bool
-        Whether to fit again on the selected features. Without it, the model still reads all of them.
-    n_estimators, learning_rate, max_depth, subsample
-        Of the boosting; ``subsample`` is the fraction of the rows that each tree sees.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Number of threads; None uses all cores.
+    The parameters are those of `XGBoostImportanceClassifier`.
     """
 
 
 class LightGBMImportanceClassifier(_LightGBM, BaselineClassifier):
-    """Classes by LightGBM (gain) on the features of largest importance.
+    """Classification by LightGBM (gain) on the features of largest importance.
 
     Parameters
     ----------
@@ -353,27 +314,14 @@ class LightGBMImportanceClassifier(_LightGBM, BaselineClassifier):
 
 
 class LightGBMImportanceRegressor(_LightGBM, BaselineRegressor):
-    """Numbers by LightGBM (gain) on the features of largest importance.
+    """Regression by LightGBM (gain) on the features of largest importance.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    threshold : float or None
-        Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
-    refit : bool
-        Whether to fit again on the selected features. Without it, the model still reads all of them.
-    n_estimators, learning_rate, max_depth, subsample
-        Of the boosting; ``subsample`` is the fraction of the rows that each tree sees.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Number of threads; None uses all cores.
+    The parameters are those of `LightGBMImportanceClassifier`.
     """
 
 
 class CatBoostImportanceClassifier(_CatBoost, BaselineClassifier):
-    """Classes by CatBoost on the features of largest importance.
+    """Classification by CatBoost on the features of largest importance.
 
     Parameters
     ----------
@@ -393,20 +341,7 @@ class CatBoostImportanceClassifier(_CatBoost, BaselineClassifier):
 
 
 class CatBoostImportanceRegressor(_CatBoost, BaselineRegressor):
-    """Numbers by CatBoost on the features of largest importance.
+    """Regression by CatBoost on the features of largest importance.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    threshold : float or None
-        Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
-    refit : bool
-        Whether to fit again on the selected features. Without it, the model still reads all of them.
-    n_estimators, learning_rate, max_depth, subsample
-        Of the boosting; ``subsample`` is the fraction of the rows that each tree sees.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Number of threads; None uses all cores.
+    The parameters are those of `CatBoostImportanceClassifier`.
     """

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.fixes import parse_version
 
-# liblinear penalises the intercept, too; on a constant column of this size it costs next to nothing.
+# liblinear penalises the intercept, too; on a constant column of this size the penalty is negligible.
 INTERCEPT_SCALING = 100.0
 # The parameter that asks for the l1 norm changed its name.
 _L1: dict[str, Any] = (
@@ -41,6 +41,6 @@ def fit_l1_logistic(
         **_L1,
     )
     with warnings.catch_warnings():
-        # A path goes on with what a hard step has reached.
+        # A path continues from the last iterate of a problem that has not converged.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, y, sample_weight=weight)

@@ -1,4 +1,4 @@
-"""The linear yardstick: l1 logistic regression and the lasso, along their paths.
+"""Linear reference models: l1 logistic regression and the lasso, along their paths.
 
 Source: Tibshirani 1996; liblinear and coordinate descent as scikit-learn has them. Several classes are fitted one against the
 rest, and a feature counts if one of them uses it. Ours: the path's grid, the choice by validation rows among the entries that
@@ -26,7 +26,7 @@ from skinnytrees.baselines.base import (
 from skinnytrees.baselines.l1_logistic import fit_l1_logistic
 from skinnytrees.baselines.selection_path import PathEntry, SelectionPath, best_entry
 
-# Weakest penalty of the path, as a part of the one at which every coefficient is zero.
+# Weakest penalty of the path, as a fraction of the one at which every coefficient is zero.
 _WEAKEST = 1e-3
 
 
@@ -37,11 +37,11 @@ class LinearModel:
         self.coef_, self.intercept_ = coef, intercept
 
     def predict(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of a regression."""
+        """Predictions of a regression."""
         return X @ self.coef_[0] + self.intercept_[0]
 
     def predict_proba(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of a classifier; for two classes there is one row of coefficients."""
+        """Probabilities of a classifier; for two classes there is one row of coefficients."""
         score = expit(X @ self.coef_.T + self.intercept_)
         if score.shape[1] == 1:
             return np.hstack([1 - score, score])
@@ -81,7 +81,7 @@ class _L1Path(Baseline):
             entries.append(PathEntry(len(support), support, {"penalty": float(penalty)}, score))
             models.append(model)
             if len(support) > 2 * problem.budget + 10:
-                break  # weaker penalties would only move farther away from the budget
+                break  # weaker penalties would select even more features
         chosen = best_entry(entries, problem.budget)
         last = len(entries) - 1 if chosen is None else chosen
         importances = problem.per_feature(np.abs(models[last].coef_).sum(axis=0))
@@ -102,7 +102,7 @@ class L1PathClassifier(_L1Path, BaselineClassifier):
         Penalties that are tried, from the one that leaves one feature to a thousandth of it. The path ends early once it has
         more than twice the features that the budget allows.
     validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
 
@@ -140,7 +140,7 @@ class L1PathRegressor(_L1Path, BaselineRegressor):
         Penalties that are tried, from the one that leaves one feature to a thousandth of it. The path ends early once it has
         more than twice the features that the budget allows.
     validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
 
@@ -154,9 +154,9 @@ class L1PathRegressor(_L1Path, BaselineRegressor):
     """
 
     def _strongest(self, sample: Sample, problem: Problem) -> float:
-        share = sample.weight / sample.weight.sum()
-        centred = sample.X - share @ sample.X
-        correlation = np.abs((share * (sample.y - share @ sample.y)) @ centred).max()
+        fraction = sample.weight / sample.weight.sum()
+        centred = sample.X - fraction @ sample.X
+        correlation = np.abs((fraction * (sample.y - fraction @ sample.y)) @ centred).max()
         return max(float(correlation), np.finfo(float).tiny)  # a constant target
 
     def _fit_one(self, sample: Sample, penalty: float, problem: Problem) -> LinearModel:

@@ -15,7 +15,6 @@ from skinnytrees.baselines.base import (
     BaselineRegressor,
     Fitted,
     Problem,
-    import_optional,
 )
 from skinnytrees.baselines.network_task import (
     REFIT_EPOCHS,
@@ -28,7 +27,7 @@ from skinnytrees.baselines.network_task import (
 )
 from skinnytrees.baselines.networks import FittedNetwork
 from skinnytrees.baselines.selection_path import PathEntry
-from skinnytrees.exceptions import DivergenceError
+from skinnytrees.exceptions import DivergenceError, import_optional
 
 
 class _LassoNet(Baseline):
@@ -84,7 +83,7 @@ class _LassoNet(Baseline):
 
     @classmethod
     def tuning_space(cls) -> dict[str, tuple[Any, ...]]:
-        """The supplement's ranges; it walked 100 values of lambda in [1, 1e4] for each of these settings.
+        """The supplement's ranges; it used a path of 100 values of lambda in [1, 1e4] for each of these settings.
 
         Returns
         -------
@@ -123,7 +122,7 @@ class _LassoNet(Baseline):
         return [point._replace(importance=left_at) for point in points]
 
     def _walk(self, task: NetworkTask, record: Any) -> None:
-        """Run the package's path; its random numbers come from torch's global generator, which is put back afterwards."""
+        """Run the package's path; its random numbers come from torch's global generator, whose state is restored afterwards."""
         import torch
         from lassonet.interfaces import NonFiniteLossError
 
@@ -132,7 +131,7 @@ class _LassoNet(Baseline):
         X, y = rows.X.numpy(), _target(rows.target)
         with torch.random.fork_rng(devices=[]):
             try:
-                # Explicit validation rows: the package would else cut its own from the training rows.
+                # Explicit validation rows: otherwise the package would hold out some of the training rows.
                 system.path(
                     X,
                     y,
@@ -150,7 +149,7 @@ class _LassoNet(Baseline):
 
     def _system(self, task: NetworkTask) -> Any:
         """A new object of the package with every setting given: its classifiers cannot be cloned."""
-        lassonet = import_optional("lassonet", type(self).__name__)
+        lassonet = import_optional("lassonet", type(self).__name__, "baselines")
         kind = lassonet.LassoNetClassifier if task.problem.n_classes else lassonet.LassoNetRegressor
         several = len(task.group) > task.n_groups
         groups = [np.flatnonzero(task.group.numpy() == g).tolist() for g in range(task.n_groups)] if several else None
@@ -192,33 +191,35 @@ class LassoNetClassifier(_LassoNet, BaselineClassifier):
 
     Source: Lemhadri, Ruan, Abraham and Tibshirani, LassoNet: a neural network with feature sparsity, JMLR 2021, by the package
     ``lassonet``. Ours: what the package leaves to its users. Every setting reaches the package, validation rows are explicit,
-    class labels are encoded, torch's random state is put back, one group for all columns of a category, networks are kept only
+    class labels are encoded, torch's random state is restored, one group for all columns of a category, networks are kept only
     within the budget and only on the columns in use, and the refit. The package's ``gamma`` terms do not reach the gradient and
-    are not offered. With ``batch_size``, the package leaves out the last incomplete batch of each epoch. It cannot weigh rows.
+    are not offered. With ``batch_size``, the package leaves out the last incomplete batch of each epoch. It does not support
+    sample weights.
 
     Parameters
     ----------
     feature_budget : int, float or None
-        At most this many features, or this share of them; None is all.
+        At most this many features, or this fraction of them; None allows all.
     hidden : sequence
         Widths of the ReLU layers: numbers of units (int), or multiples of the number of columns (float).
     M : float
-        Hierarchy: how large a feature's first-layer weights may be against its skip weight.
+        Hierarchy: how large a feature's first-layer weights may be relative to its skip weight.
     path_multiplier : float
-        Ratio of a lambda to the one before. Larger values are faster and coarser.
+        Ratio of a lambda to the previous one. Larger values are faster and coarser.
     lambdas : sequence of float or None
-        Increasing penalties of the path; None starts where features are about to leave and goes by ``path_multiplier``.
+        Increasing penalties of the path; None starts where the first features are about to leave and multiplies by
+        ``path_multiplier``.
     batch_size : int or None
         Rows per step; None is all.
     max_epochs, patience : pairs of int
-        Most epochs, and epochs without an improvement of one per cent on validation rows, for the dense network and for each
-        lambda.
+        Maximum number of epochs, and number of epochs without an improvement of one per cent on validation rows after
+        which training ends, for the dense network and for each lambda.
     refit : bool
         Whether the final model is a plain network fitted on the selected features; else it is the path's own.
     refit_epochs : int
-        Most epochs of that network.
+        Maximum number of epochs of that network.
     validation_fraction : float
-        Share of the rows to stop and to choose by, unless ``X_val`` is given.
+        Fraction of the rows that is held out to stop training and to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed of weights, batches and split.
 

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from sklearn import ensemble
 from sklearn.base import clone
 
-from skinnytrees.baselines.base import Problem, Sample, import_optional
+from skinnytrees.baselines.base import Problem, Sample
+from skinnytrees.exceptions import import_optional
 
 
 def new_forest(problem: Problem, n_estimators: int, **parameters: Any) -> Any:
@@ -30,7 +31,7 @@ def new_xgboost(
     problem: Problem, n_estimators: int, learning_rate: float, max_depth: int, subsample: float, **parameters: Any
 ) -> Any:
     """XGBoost; importances are gains."""
-    xgboost = import_optional("xgboost", "XGBoost")
+    xgboost = import_optional("xgboost", "XGBoost", "baselines")
     return getattr(xgboost, "XGBClassifier" if problem.n_classes else "XGBRegressor")(
         n_estimators=n_estimators, learning_rate=learning_rate, max_depth=max_depth, subsample=subsample,
         importance_type="gain", n_jobs=problem.n_jobs, random_state=problem.seed, **parameters,
@@ -41,7 +42,7 @@ def new_lightgbm(
     problem: Problem, n_estimators: int, learning_rate: float, max_depth: int, subsample: float, **parameters: Any
 ) -> Any:
     """LightGBM; importances are gains, where its own default counts splits."""
-    lightgbm = import_optional("lightgbm", "LightGBM")
+    lightgbm = import_optional("lightgbm", "LightGBM", "baselines")
     parameters = {"importance_type": "gain", "subsample_freq": 1, **parameters}
     return getattr(lightgbm, "LGBMClassifier" if problem.n_classes else "LGBMRegressor")(
         n_estimators=n_estimators, learning_rate=learning_rate, max_depth=max_depth, num_leaves=min(2**max_depth, 1024),
@@ -54,7 +55,7 @@ def new_catboost(
     problem: Problem, n_estimators: int, learning_rate: float, max_depth: int, subsample: float, **parameters: Any
 ) -> Any:
     """CatBoost; its importances sum to 100."""
-    catboost = import_optional("catboost", "CatBoost")
+    catboost = import_optional("catboost", "CatBoost", "baselines")
     if subsample < 1:
         parameters = {"bootstrap_type": "Bernoulli", "subsample": subsample, **parameters}
     return getattr(catboost, "CatBoostClassifier" if problem.n_classes else "CatBoostRegressor")(
@@ -64,7 +65,7 @@ def new_catboost(
 
 
 def fit_rows(model: Any, sample: Sample) -> Any:
-    """Fit on prepared rows; weights are handed over only where they differ, which not every model can take."""
+    """Fit on prepared rows; weights are passed only where they are not all 1, because not every model takes them."""
     if np.all(sample.weight == 1):
         return model.fit(sample.X, sample.y)
     return model.fit(sample.X, sample.y, sample_weight=sample.weight)

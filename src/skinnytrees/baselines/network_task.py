@@ -31,7 +31,7 @@ from skinnytrees.exceptions import refuse_unless
 # A width of a hidden layer: a number of units (int) or a multiple of the number of columns (float), as in the paper's supplement.
 Widths = Sequence[Any]
 
-# Most epochs of the plain network that is fitted on selected features.
+# Maximum number of epochs of the plain network that is fitted on selected features.
 REFIT_EPOCHS = 200
 
 
@@ -141,8 +141,8 @@ def layer_widths(hidden: Widths, n_columns: int) -> list[int]:
 def fit_plain(task: NetworkTask, hidden: Widths, activation: str, max_epochs: int) -> NetworkModel:
     """A network on all columns of the task, without selection.
 
-    Training and validation rows say for how many epochs, and a second training takes as many on all rows. Without validation rows
-    it takes the most that are allowed.
+    A first training determines the number of epochs by validation rows, and a second one takes as many on all rows. Without
+    validation rows, the maximum number of epochs is used.
     """
     seed = task.problem.seed
     n_epochs = max_epochs

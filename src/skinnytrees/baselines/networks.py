@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.baselines.base import import_optional
-from skinnytrees.exceptions import DivergenceError, refuse_unless
+from skinnytrees.exceptions import DivergenceError, import_optional, refuse_unless
 
 # Tensors and modules of torch; torch itself is optional and has no types that hold with and without it.
 Tensor = Any
@@ -179,10 +178,10 @@ def _start_layer(n_in: int, n_out: int, start: str, generator: Generator, dtype:
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """How a loop of gradient steps goes; ``batch_size=None`` is one step per epoch on all rows.
+    """Settings of a loop of gradient steps; ``batch_size=None`` is one step per epoch on all rows.
 
-    With validation rows the loop ends after ``patience`` epochs without a lower validation loss, looked at every ``check_every``
-    epochs, and the best parameters come back.
+    With validation rows the loop ends after ``patience`` epochs without a lower validation loss, checked every ``check_every``
+    epochs, and the best parameters are restored.
     """
 
     learning_rate: float
@@ -218,7 +217,7 @@ def train(
     after_step: Callable[[], None] | None = None,
     validation_loss: Callable[[], Tensor] | None = None,
 ) -> Training:
-    """Train in place; with validation rows the best parameters come back, else the last.
+    """Train in place; with validation rows the best parameters are restored, otherwise the last ones stay.
 
     ``batch_loss`` is given the numbers of the batch's rows, or None for all rows.
     """
@@ -256,7 +255,7 @@ def _batches(n_rows: int, batch_size: int | None, generator: Generator) -> Itera
         yield None
         return
     order = import_torch().randperm(n_rows, generator=generator)
-    # The remainder joins no batch of its own: a step on one or two rows would only add noise.
+    # The remainder is not a batch of its own: a step on one or two rows would only add noise.
     for start in range(0, n_rows - batch_size // 2, batch_size):
         yield order[start : start + batch_size]
 

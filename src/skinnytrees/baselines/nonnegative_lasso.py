@@ -15,7 +15,7 @@ from skinnytrees.kernels.compilation import kernel
 
 Array = NDArray[np.float64]
 
-# Violations of the optimality conditions that are left, as a part of the largest alpha.
+# Violations of the optimality conditions that are left, as a fraction of the largest alpha.
 _TOLERANCE = 1e-8
 _MOST_SWEEPS = 10_000
 _MOST_STEPS = 200
@@ -54,7 +54,7 @@ class NonNegativeLasso:
         Columns, scaled by their prices.
     y : array of shape (n_samples,)
         Numbers, or 0 and 1 for the logistic loss.
-    share : array of shape (n_samples,)
+    row_weight : array of shape (n_samples,)
         Row weights that sum to 1.
     price : array of shape (n_columns,)
         u, positive.
@@ -72,7 +72,7 @@ class NonNegativeLasso:
 
     A: Array
     y: Array
-    share: Array
+    row_weight: Array
     price: Array
     is_logistic: bool
 
@@ -106,11 +106,11 @@ class NonNegativeLasso:
             if np.abs(slope).max(initial=0.0) <= tolerance:
                 break
             if not self._improve(v, working, alpha, tolerance):
-                break  # the numbers cannot tell smaller steps apart
+                break  # smaller steps are below the precision of the numbers
         return v / self.price
 
     def path(self, alphas: Array) -> Array:
-        """Weights of shape (n_alphas, n_columns), each solved from the one before."""
+        """Weights of shape (n_alphas, n_columns), each started from the previous one."""
         weights = np.zeros((len(alphas), len(self.price)))
         w = None
         for i, alpha in enumerate(alphas):
@@ -122,8 +122,8 @@ class NonNegativeLasso:
         """One Newton step within the working set, cut until the objective falls; v is changed in place."""
         A = self.A[:, working]
         eta = A @ v[working]
-        curvature = self.share * (expit(eta) * expit(-eta) if self.is_logistic else 2.0)
-        gradient = A.T @ (self.share * self._residual(eta)) + alpha
+        curvature = self.row_weight * (expit(eta) * expit(-eta) if self.is_logistic else 2.0)
+        gradient = A.T @ (self.row_weight * self._residual(eta)) + alpha
         target, slope = v[working].copy(), gradient.copy()
         descend(np.ascontiguousarray(A.T @ (curvature[:, None] * A)), slope, target, tolerance / 10, _MOST_SWEEPS)
         step = target - v[working]
@@ -142,8 +142,8 @@ class NonNegativeLasso:
         return expit(eta) - self.y if self.is_logistic else 2 * (eta - self.y)
 
     def _gradient(self, eta: Array) -> Array:
-        return np.asarray(self.A.T @ (self.share * self._residual(eta)))
+        return np.asarray(self.A.T @ (self.row_weight * self._residual(eta)))
 
     def _loss(self, eta: Array) -> float:
         loss = np.logaddexp(0.0, eta) - self.y * eta if self.is_logistic else (eta - self.y) ** 2
-        return float(self.share @ loss)
+        return float(self.row_weight @ loss)

@@ -28,20 +28,20 @@ class ObliqueTree:
         Weights.
     b : array of shape (n_nodes,)
         Thresholds.
-    shares : array of shape (n_nodes + 1, n_classes)
+    frequencies : array of shape (n_nodes + 1, n_classes)
         Class frequencies of each leaf; its label is the largest one.
     """
 
     W: Array
     b: Array
-    shares: Array
+    frequencies: Array
 
     @classmethod
     def random(cls, depth: int, n_columns: int, n_classes: int, rng: np.random.Generator) -> "ObliqueTree":
         """Standard normal hyperplanes: on columns of mean 0 the root splits near the middle."""
         n_nodes = 2**depth - 1
-        shares = rng.dirichlet(np.ones(n_classes), n_nodes + 1)
-        return cls(rng.standard_normal((n_nodes, n_columns)), rng.standard_normal(n_nodes), shares)
+        frequencies = rng.dirichlet(np.ones(n_classes), n_nodes + 1)
+        return cls(rng.standard_normal((n_nodes, n_columns)), rng.standard_normal(n_nodes), frequencies)
 
     @classmethod
     def from_cart(cls, depth: int, sample: Sample, n_classes: int, seed: int) -> "ObliqueTree":
@@ -56,7 +56,9 @@ class ObliqueTree:
             node = place[i]
             is_leaf = cart.children_left[node] < 0
             if i >= n_nodes:
-                tree.shares[i - n_nodes, grown.classes_.astype(int)] = cart.value[node][0] / cart.value[node][0].sum()
+                tree.frequencies[i - n_nodes, grown.classes_.astype(int)] = (
+                    cart.value[node][0] / cart.value[node][0].sum()
+                )
                 continue
             if not is_leaf:
                 tree.W[i, cart.feature[node]] = 1.0
@@ -71,8 +73,8 @@ class ObliqueTree:
         return len(self.b)
 
     def copy(self) -> "ObliqueTree":
-        """A tree of its own."""
-        return ObliqueTree(self.W.copy(), self.b.copy(), self.shares.copy())
+        """A deep copy."""
+        return ObliqueTree(self.W.copy(), self.b.copy(), self.frequencies.copy())
 
     def split(self, node: int, X: Array, rows: Rows) -> tuple[Rows, Rows]:
         """Rows that a node sends left and right."""
@@ -103,21 +105,21 @@ class ObliqueTree:
 
     def labels(self, X: Array, rows: Rows, start: int = 0) -> Rows:
         """Predicted class of the rows, from the node ``start``."""
-        return self.shares.argmax(axis=1)[self.leaves(X, rows, start)]
+        return self.frequencies.argmax(axis=1)[self.leaves(X, rows, start)]
 
     def predict_proba(self, X: Array) -> Array:
         """Class frequencies of the rows' leaves."""
-        return self.shares[self.leaves(X, np.arange(len(X)))]
+        return self.frequencies[self.leaves(X, np.arange(len(X)))]
 
 
 def update_leaves(tree: ObliqueTree, sample: Sample) -> None:
     """Class frequencies of the rows that reach each leaf; a leaf that none reaches keeps its own."""
     leaf = tree.leaves(sample.X, np.arange(len(sample.y)))
-    counts = np.zeros_like(tree.shares)
+    counts = np.zeros_like(tree.frequencies)
     np.add.at(counts, (leaf, sample.y), sample.weight)
     total = counts.sum(axis=1)
     reached = total > 0
-    tree.shares[reached] = counts[reached] / total[reached, None]
+    tree.frequencies[reached] = counts[reached] / total[reached, None]
 
 
 def pseudo_labels(tree: ObliqueTree, node: int, sample: Sample, rows: Rows) -> tuple[Rows, NDArray[np.bool_]]:
@@ -179,7 +181,7 @@ def iterate(tree: ObliqueTree, sample: Sample, step: NodeStep) -> None:
 
 
 def optimise(tree: ObliqueTree, sample: Sample, step: NodeStep, n_iterations: int) -> int:
-    """Iterate in place, until nothing changes or the limit is reached; leaves are left up to date. Gives the iterations."""
+    """Iterate in place, until nothing changes or the limit is reached, and update the leaves; return the number of iterations."""
     n_done = 0
     while n_done < n_iterations:
         n_done += 1
@@ -215,7 +217,7 @@ class PrunedTree:
         Hyperplanes.
     left, right : array of int
         Children.
-    shares : array of shape (n_leaves, n_classes)
+    frequencies : array of shape (n_leaves, n_classes)
         Class frequencies.
     reached : array of float
         Fraction of the training rows that reach each node.
@@ -225,22 +227,22 @@ class PrunedTree:
     b: Array
     left: Rows
     right: Rows
-    shares: Array
+    frequencies: Array
     reached: Array
 
     @property
     def importances(self) -> Array:
-        """For each column the sum over nodes of the rows' fraction times the absolute weight."""
+        """For each column, the sum over nodes of the fraction of rows times the absolute weight."""
         return np.asarray(self.reached @ np.abs(self.W))
 
     def predict_proba(self, X: Array) -> Array:
         """Class frequencies of the rows' leaves."""
-        out = np.empty((len(X), self.shares.shape[1]))
+        out = np.empty((len(X), self.frequencies.shape[1]))
         waiting = [(0 if len(self.b) else -1, np.arange(len(X)))]
         while waiting:
             node, rows = waiting.pop()
             if node < 0:
-                out[rows] = self.shares[-1 - node]
+                out[rows] = self.frequencies[-1 - node]
                 continue
             goes_right = X[rows] @ self.W[node] + self.b[node] >= 0
             waiting += [(int(self.left[node]), rows[~goes_right]), (int(self.right[node]), rows[goes_right])]
@@ -248,11 +250,11 @@ class PrunedTree:
 
     def columns(self, columns: NDArray[Any]) -> "PrunedTree":
         """The same tree for a matrix that has only these columns, which must be all that it reads."""
-        return PrunedTree(self.W[:, columns], self.b, self.left, self.right, self.shares, self.reached)
+        return PrunedTree(self.W[:, columns], self.b, self.left, self.right, self.frequencies, self.reached)
 
 
 def prune(tree: ObliqueTree, sample: Sample) -> PrunedTree:
-    """Cut what no training row reaches, and put in the place of a node that sends all rows one way the child it chooses."""
+    """Remove what no training row reaches, and replace a node that sends all rows to one child by that child."""
     reached = tree.route(sample.X, np.arange(len(sample.y)))
     nodes: list[int] = []
     children: list[tuple[int, int]] = []
@@ -273,5 +275,5 @@ def prune(tree: ObliqueTree, sample: Sample) -> PrunedTree:
 
     keep(0)
     left, right = np.array(children, dtype=np.intp).reshape(-1, 2).T
-    share = np.array([sample.weight[reached[node]].sum() for node in nodes]) / sample.weight.sum()
-    return PrunedTree(tree.W[nodes], tree.b[nodes], left, right, tree.shares[leaves], share)
+    fraction = np.array([sample.weight[reached[node]].sum() for node in nodes]) / sample.weight.sum()
+    return PrunedTree(tree.W[nodes], tree.b[nodes], left, right, tree.frequencies[leaves], fraction)

@@ -56,7 +56,7 @@ class _Permutation(RankingSelection):
 
 
 class PermutationClassifier(_Permutation, BaselineClassifier):
-    """A classifier on the features whose shuffling costs a forest most.
+    """A classifier on the features whose shuffling lowers the score of a forest most.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class PermutationClassifier(_Permutation, BaselineClassifier):
     n_repeats : int
         Shuffles per feature.
     validation_fraction : float
-        Fraction of the rows that judge, unless ``X_val`` is given.
+        Fraction of the rows that is held out to compute importances, unless ``X_val`` is given.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class PermutationClassifier(_Permutation, BaselineClassifier):
 
 
 class PermutationRegressor(_Permutation, BaselineRegressor):
-    """A regressor on the features whose shuffling costs a forest most.
+    """A regressor on the features whose shuffling lowers the score of a forest most.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class PermutationRegressor(_Permutation, BaselineRegressor):
     n_repeats : int
         Shuffles per feature.
     validation_fraction : float
-        Fraction of the rows that judge, unless ``X_val`` is given.
+        Fraction of the rows that is held out to compute importances, unless ``X_val`` is given.
 
     Examples
     --------

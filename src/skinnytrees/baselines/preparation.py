@@ -14,7 +14,7 @@ from scipy import sparse
 
 # Levels of a category that get a column: the most frequent ones. The rest are zero in all of them.
 MOST_LEVELS = 50
-# A spread below this part of the largest value is rounding, not variation.
+# A standard deviation below this fraction of the largest value is rounding, not variation.
 _ROUNDING = 1e-12
 
 
@@ -145,15 +145,15 @@ def _moments(
     values: Any, weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Weighted means and standard deviations, and which columns vary."""
-    share = weight / weight.sum()
+    fraction = weight / weight.sum()
     if sparse.issparse(values):
-        mean = np.asarray(values.T @ share).ravel()
-        square = np.asarray(values.multiply(values).T @ share).ravel()
+        mean = np.asarray(values.T @ fraction).ravel()
+        square = np.asarray(values.multiply(values).T @ fraction).ravel()
         scale = np.sqrt(np.maximum(square - mean**2, 0))
         low, high = values.min(axis=0).toarray().ravel(), values.max(axis=0).toarray().ravel()
     else:
-        mean = share @ values
-        scale = np.sqrt(share @ (values - mean) ** 2)
+        mean = fraction @ values
+        scale = np.sqrt(fraction @ (values - mean) ** 2)
         low, high = values.min(axis=0, initial=np.inf), values.max(axis=0, initial=-np.inf)
     varies = (high > low) & (scale > _ROUNDING * np.maximum(np.abs(low), np.abs(high)))
     return mean, scale, varies

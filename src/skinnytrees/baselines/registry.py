@@ -18,7 +18,7 @@ class System:
     classifier, regressor : class or None
         None where the system is not defined for the task.
     cost : str
-        Of one fit with its path on 1,000 rows and 500 columns: "seconds", "minutes" or "hours".
+        Cost of one fit with its path on 1,000 rows and 500 columns: "seconds", "minutes" or "hours".
     description : str
         One line.
     """
@@ -51,7 +51,10 @@ class System:
 
     def of_task(self, task: str) -> type[Any] | None:
         """The class for "classification" or "regression"."""
-        refuse_unless(task in ("classification", "regression"), f"task={task!r}: use 'classification' or 'regression'.")
+        refuse_unless(
+            task in ("classification", "regression"),
+            f"task={task!r} is not known. Use 'classification' or 'regression'.",
+        )
         return self.classifier if task == "classification" else self.regressor
 
 

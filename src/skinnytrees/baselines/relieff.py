@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from skinnytrees.baselines.base import BaselineClassifier, BaselineRegressor, Problem, import_optional
+from skinnytrees.baselines.base import BaselineClassifier, BaselineRegressor, Problem
 from skinnytrees.baselines.ranking import RankingSelection, largest_of_columns
+from skinnytrees.exceptions import import_optional
 
 
 class _ReliefF(RankingSelection):
@@ -42,11 +43,11 @@ class _ReliefF(RankingSelection):
         self.max_rows = max_rows
 
     def _rank(self, problem: Problem) -> NDArray[np.float64]:
-        skrebate = import_optional("skrebate", type(self).__name__)
+        skrebate = import_optional("skrebate", type(self).__name__, "baselines")
         n_rows = len(problem.rows.y)
         rows = np.random.default_rng(problem.seed).permutation(n_rows)[: self.max_rows]
         sample = problem.rows.take(np.sort(rows))
-        # Each row looks at this many near rows of its own class and of the others.
+        # Each row is compared with this many near rows of its own class and of the others.
         smallest = np.bincount(sample.y).min() - 1 if problem.n_classes else len(sample.y) // 2
         n_neighbors = int(np.clip(smallest, 1, self.n_neighbors))
         relief = skrebate.ReliefF(n_neighbors=n_neighbors, n_jobs=1)
@@ -72,7 +73,7 @@ class ReliefFClassifier(_ReliefF, BaselineClassifier):
     n_neighbors : int
         Near rows that each row is compared with; fewer where a class has fewer rows.
     max_rows : int
-        Rows that are looked at; a random draw of them where there are more.
+        Maximum number of rows to use; where there are more, they are drawn at random.
     """
 
 
@@ -94,5 +95,5 @@ class ReliefFRegressor(_ReliefF, BaselineRegressor):
     n_neighbors : int
         Near rows that each row is compared with; fewer where a class has fewer rows.
     max_rows : int
-        Rows that are looked at; a random draw of them where there are more.
+        Maximum number of rows to use; where there are more, they are drawn at random.
     """

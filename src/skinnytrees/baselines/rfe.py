@@ -56,7 +56,7 @@ def problem_importances(model: Any, problem: Problem) -> Any:
 
 
 class RFEClassifier(_RFE, BaselineClassifier):
-    """A classifier on the features that remain when the least important ones go, step by step.
+    """A classifier on the features that remain when the least important ones are removed step by step.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class RFEClassifier(_RFE, BaselineClassifier):
     n_jobs : int or None
         Number of threads; None uses all cores.
     step : int or float
-        Features that go at once, or the fraction of all features that does.
+        Number of features that are removed per step, or fraction of all features.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class RFEClassifier(_RFE, BaselineClassifier):
 
 
 class RFERegressor(_RFE, BaselineRegressor):
-    """A regressor on the features that remain when the least important ones go, step by step.
+    """A regressor on the features that remain when the least important ones are removed step by step.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class RFERegressor(_RFE, BaselineRegressor):
     n_jobs : int or None
         Number of threads; None uses all cores.
     step : int or float
-        Features that go at once, or the fraction of all features that does.
+        Number of features that are removed per step, or fraction of all features.
 
     Examples
     --------

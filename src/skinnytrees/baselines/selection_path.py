@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skinnytrees.exceptions import import_optional
+
 
 @dataclass(frozen=True)
 class PathEntry:
@@ -78,10 +80,7 @@ class SelectionPath:
         -------
         pandas.DataFrame
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_frame() needs pandas: pip install 'skinnytrees[frames]'.") from error
+        pd = import_optional("pandas", "to_frame()", "frames")
         return pd.DataFrame(
             [{"n_features": e.n_features, **e.setting, "val_score": e.val_score, "support": e.support} for e in self]
         )

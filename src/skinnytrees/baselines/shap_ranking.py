@@ -19,8 +19,8 @@ from skinnytrees.baselines.base import (
     BaselineRegressor,
     Fitted,
     Problem,
-    import_optional,
 )
+from skinnytrees.exceptions import import_optional
 
 _NEW = {"xgboost": models.new_xgboost, "lightgbm": models.new_lightgbm, "catboost": models.new_catboost}
 
@@ -75,13 +75,13 @@ def shapley_values(booster: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values of shape (rows, outputs, columns), in the booster's raw scale, without the constant part."""
     package = type(booster).__module__.split(".")[0]
     if package == "xgboost":
-        xgboost = import_optional("xgboost", "SHAP ranking")
+        xgboost = import_optional("xgboost", "SHAP ranking", "baselines")
         values = booster.get_booster().predict(xgboost.DMatrix(X), pred_contribs=True)
     elif package == "lightgbm":
         values = booster.booster_.predict(X, pred_contrib=True)
         values = values.reshape(len(X), -1, X.shape[1] + 1)
     else:
-        catboost = import_optional("catboost", "SHAP ranking")
+        catboost = import_optional("catboost", "SHAP ranking", "baselines")
         values = booster.get_feature_importance(catboost.Pool(X), type="ShapValues")
     return np.asarray(values, dtype=np.float64).reshape(len(X), -1, X.shape[1] + 1)[:, :, :-1]
 
@@ -94,11 +94,11 @@ class ShapRankingClassifier(_ShapRanking, BaselineClassifier):
     feature_budget : int, float or None
         At most this many features, or this fraction of them; None allows all.
     booster : {"xgboost", "lightgbm", "catboost"}
-        Which boosting.
+        Which library does the boosting.
     n_estimators, learning_rate, max_depth
         Of the boosting.
     validation_fraction : float
-        Fraction of the rows whose values are taken, unless ``X_val`` is given.
+        Fraction of the rows that is held out to compute the values, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
     n_jobs : int or None
@@ -114,11 +114,11 @@ class ShapRankingRegressor(_ShapRanking, BaselineRegressor):
     feature_budget : int, float or None
         At most this many features, or this fraction of them; None allows all.
     booster : {"xgboost", "lightgbm", "catboost"}
-        Which boosting.
+        Which library does the boosting.
     n_estimators, learning_rate, max_depth
         Of the boosting.
     validation_fraction : float
-        Fraction of the rows whose values are taken, unless ``X_val`` is given.
+        Fraction of the rows that is held out to compute the values, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
     n_jobs : int or None

@@ -2,8 +2,8 @@
 
 Source: the Skinny Trees paper, sections 7.2 and S5.2 (one tree with each penalty), and FASTEL (Ibrahim et al. 2022) for dense
 ensembles. All of them are this library's own soft trees, so that only the penalty differs. Ours: the path from dense to sparse,
-where each strength starts from the tree before, the choice by validation rows, and a last training on all rows with the selected
-features.
+where each strength starts from the previous tree, the choice by validation rows, and a final training on all rows with the
+selected features.
 """
 
 from dataclasses import dataclass, replace
@@ -94,7 +94,7 @@ class _DenseSoftTrees(ImportanceSelection):
 
 @dataclass(frozen=True)
 class TreeTraining:
-    """One tree (or a few) on the columns of a problem, trained on with one penalty after another."""
+    """One tree (or a few) on the columns of a problem, trained with one penalty after another."""
 
     problem: Problem
     settings: TrainingSettings
@@ -116,11 +116,13 @@ class TreeTraining:
         return task.prepare(Rows(sample.X, Y, sample.weight))
 
     def start(self, prepared: fitting.Prepared, rng: np.random.Generator) -> Trees:
-        """A fresh ensemble."""
+        """A new ensemble with random weights."""
         n_columns = prepared.data.X.shape[1]
         return start_trees(n_columns, self.n_trees, self.depth, self.problem.n_classes or 1, rng)
 
-    def go_on(self, trees: Trees, prepared: fitting.Prepared, penalty: Penalty, n_epochs: int, rng: Any) -> None:
+    def continue_training(
+        self, trees: Trees, prepared: fitting.Prepared, penalty: Penalty, n_epochs: int, rng: Any
+    ) -> None:
         """Train in place."""
         settings = replace(self.settings, penalty=penalty, n_epochs=n_epochs)
         train(trees, prepared.data, prepared.encoder.offsets, settings, rng)
@@ -163,7 +165,39 @@ class _PenalisedTree(Baseline):
     }
     _standardize = True
     _needs_validation = True
-    _strengths: ClassVar[tuple[float, float]]
+    _strengths: ClassVar[tuple[float, float]] = (1e-3, 10.0)
+    l2: float
+
+    def __init__(  # type: ignore[no-untyped-def]
+        self,
+        feature_budget=None,
+        *,
+        n_strengths=20,
+        max_depth=3,
+        learning_rate=0.1,
+        max_epochs=50,
+        batch_size=64,
+        validation_fraction=0.2,
+        random_state=None,
+    ):
+        self.feature_budget = feature_budget
+        self.n_strengths = n_strengths
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    @classmethod
+    def tuning_space(cls) -> dict[str, tuple[Any, ...]]:
+        """Ranges of the paper's supplement; the path goes through the strengths, 1e-3 to 10."""
+        return {
+            "batch_size": ("choice", tuple(64 * b for b in range(1, 65))),
+            "learning_rate": ("log", 1e-2, 10.0),
+            "max_epochs": ("int", 5, 1000),
+            "max_depth": ("int", 1, 5),
+        }
 
     def _penalty(self, strength: float) -> Penalty:
         raise NotImplementedError
@@ -184,11 +218,11 @@ class _PenalisedTree(Baseline):
         training = self._training(problem)
         prepared = training.prepared(problem.train)
         trees = training.start(prepared, rng)
-        training.go_on(trees, prepared, NoPenalty(), self.max_epochs, rng)
+        training.continue_training(trees, prepared, NoPenalty(), self.max_epochs, rng)
         n_epochs = max(1, self.max_epochs // 5)
         for strength in (0.0, *np.geomspace(*self._strengths, self.n_strengths)):
             if strength:
-                training.go_on(trees, prepared, self._penalty(float(strength)), n_epochs, rng)
+                training.continue_training(trees, prepared, self._penalty(float(strength)), n_epochs, rng)
             model = training.model(trees, prepared)
             support = problem.features_of(np.unique(model.trees.encoder.feature))
             if len(support) == 0:
@@ -212,13 +246,13 @@ class _PenalisedTree(Baseline):
     def _finish(
         self, problem: Problem, start: Trees | None, strength: float, path: SelectionPath, rng: np.random.Generator
     ) -> Fitted:
-        """Train on with all rows and the selected features only, or anew where no entry of the path met the budget."""
+        """Continue training on all rows with the selected features, or start anew where no entry of the path met the budget."""
         training = self._training(problem)
         prepared = training.prepared(problem.rows)
         trees = training.start(prepared, rng) if start is None else start
         n_epochs = self.max_epochs if start is None else max(1, self.max_epochs // 5)
         before = training.model(trees, prepared)
-        training.go_on(trees, prepared, self._penalty(strength), n_epochs, rng)
+        training.continue_training(trees, prepared, self._penalty(strength), n_epochs, rng)
         after = training.model(trees, prepared)
         # Near the strength that removes everything, the last steps may do so.
         model = after if len(after.trees.features) else before
@@ -228,40 +262,7 @@ class _PenalisedTree(Baseline):
 
 
 class _GroupLassoTree(_PenalisedTree):
-    _strengths: ClassVar[tuple[float, float]] = (1e-3, 10.0)
-
-    def __init__(  # type: ignore[no-untyped-def]
-        self,
-        feature_budget=None,
-        *,
-        n_strengths=20,
-        max_depth=3,
-        learning_rate=0.1,
-        max_epochs=50,
-        batch_size=64,
-        validation_fraction=0.2,
-        random_state=None,
-    ):
-        self.feature_budget = feature_budget
-        self.n_strengths = n_strengths
-        self.max_depth = max_depth
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-
     l2 = 0.0
-
-    @classmethod
-    def tuning_space(cls) -> dict[str, tuple[Any, ...]]:
-        """Ranges of the paper's supplement; the strength, 1e-3 to 10, is walked through by the path."""
-        return {
-            "batch_size": ("choice", tuple(64 * b for b in range(1, 65))),
-            "learning_rate": ("log", 1e-2, 10.0),
-            "max_epochs": ("int", 5, 1000),
-            "max_depth": ("int", 1, 5),
-        }
 
     def _penalty(self, strength: float) -> Penalty:
         # The paper's lambda1 / sqrt(m |I|), with one tree.
@@ -269,8 +270,6 @@ class _GroupLassoTree(_PenalisedTree):
 
 
 class _SkinnyTree(_PenalisedTree):
-    _strengths: ClassVar[tuple[float, float]] = (1e-3, 10.0)
-
     def __init__(  # type: ignore[no-untyped-def]
         self,
         feature_budget=None,
@@ -284,26 +283,22 @@ class _SkinnyTree(_PenalisedTree):
         validation_fraction=0.2,
         random_state=None,
     ):
-        self.feature_budget = feature_budget
-        self.n_strengths = n_strengths
-        self.max_depth = max_depth
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
+        super().__init__(
+            feature_budget,
+            n_strengths=n_strengths,
+            max_depth=max_depth,
+            learning_rate=learning_rate,
+            max_epochs=max_epochs,
+            batch_size=batch_size,
+            validation_fraction=validation_fraction,
+            random_state=random_state,
+        )
         self.l2 = l2
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
 
     @classmethod
     def tuning_space(cls) -> dict[str, tuple[Any, ...]]:
-        """Ranges of the paper's supplement; the strength, 1e-3 to 10, is walked through by the path."""
-        return {
-            "batch_size": ("choice", tuple(64 * b for b in range(1, 65))),
-            "learning_rate": ("log", 1e-2, 10.0),
-            "max_epochs": ("int", 5, 1000),
-            "max_depth": ("int", 1, 5),
-            "l2": ("log", 1e-2, 1e2),
-        }
+        """Ranges of the paper's supplement; the path goes through the strengths, 1e-3 to 10."""
+        return {**super().tuning_space(), "l2": ("log", 1e-2, 1e2)}
 
     def _penalty(self, strength: float) -> Penalty:
         return GroupL0(strength)
@@ -338,7 +333,7 @@ class GroupLassoTreeClassifier(_GroupLassoTree, BaselineClassifier):
     feature_budget : int, float or None
         At most this many features, or this fraction of them; None allows all.
     n_strengths : int
-        Strengths of the penalty from 1e-3 to 10, each started from the tree before.
+        Strengths of the penalty from 1e-3 to 10, each started from the previous tree.
     max_depth : int
         Depth of the tree.
     learning_rate, batch_size
@@ -346,7 +341,7 @@ class GroupLassoTreeClassifier(_GroupLassoTree, BaselineClassifier):
     max_epochs : int
         Epochs of the dense tree at the start; a fifth of them per strength.
     validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
     """
@@ -360,7 +355,7 @@ class SkinnyTreeClassifier(_SkinnyTree, BaselineClassifier):
     feature_budget : int, float or None
         At most this many features, or this fraction of them; None allows all.
     n_strengths : int
-        Strengths of the penalty from 1e-3 to 10, each started from the tree before.
+        Strengths of the penalty from 1e-3 to 10, each started from the previous tree.
     max_depth : int
         Depth of the tree.
     learning_rate, batch_size
@@ -370,7 +365,7 @@ class SkinnyTreeClassifier(_SkinnyTree, BaselineClassifier):
     l2 : float
         Ridge, as in ``SkinnyTreesClassifier``.
     validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
     """
@@ -379,65 +374,19 @@ class SkinnyTreeClassifier(_SkinnyTree, BaselineClassifier):
 class DenseSoftTreesRegressor(_DenseSoftTrees, BaselineRegressor):
     """A dense soft tree ensemble for numbers, on its most important features.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all. A dense ensemble uses every feature, so the
-        most important ones are kept and the ensemble is trained again on them.
-    threshold : float or None
-        Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
-    refit : bool
-        Whether to train again on the selected features. Without it, the model still reads all of them.
-    n_estimators, max_depth, learning_rate, max_epochs, batch_size
-        Of the ensemble, as in ``SkinnyTreesRegressor`` with ``penalty=None``.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Number of threads; None uses all cores.
+    The parameters are those of `DenseSoftTreesClassifier`.
     """
 
 
 class GroupLassoTreeRegressor(_GroupLassoTree, BaselineRegressor):
     """One soft tree for numbers with the group lasso, along a path of strengths.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    n_strengths : int
-        Strengths of the penalty from 1e-3 to 10, each started from the tree before.
-    max_depth : int
-        Depth of the tree.
-    learning_rate, batch_size
-        Of the proximal steps.
-    max_epochs : int
-        Epochs of the dense tree at the start; a fifth of them per strength.
-    validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
-    random_state : int, RandomState or None
-        Seed.
+    The parameters are those of `GroupLassoTreeClassifier`.
     """
 
 
 class SkinnyTreeRegressor(_SkinnyTree, BaselineRegressor):
     """One soft tree for numbers with the group l0-l2 penalty, along a path of strengths.
 
-    Parameters
-    ----------
-    feature_budget : int, float or None
-        At most this many features, or this fraction of them; None allows all.
-    n_strengths : int
-        Strengths of the penalty from 1e-3 to 10, each started from the tree before.
-    max_depth : int
-        Depth of the tree.
-    learning_rate, batch_size
-        Of the proximal steps.
-    max_epochs : int
-        Epochs of the dense tree at the start; a fifth of them per strength.
-    l2 : float
-        Ridge, as in ``SkinnyTreesRegressor``.
-    validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
-    random_state : int, RandomState or None
-        Seed.
+    The parameters are those of `SkinnyTreeClassifier`.
     """

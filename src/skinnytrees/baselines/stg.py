@@ -161,7 +161,7 @@ class _STG(Baseline):
         return choose(task, self._path(task), self.hidden, "relu", self.refit, self.refit_epochs)
 
     def _path(self, task: NetworkTask) -> list[Candidate]:
-        """Lambda ascending, each from where the last one ended, until no gate is left open."""
+        """Lambda ascending, warm-started, until no gate is open."""
         generator = seeded(task.problem.seed)
         widths = layer_widths(self.hidden, task.n_columns)
         network = make_network(task.n_columns, widths, task.n_outputs, generator, start="uniform")
@@ -187,8 +187,8 @@ class _STG(Baseline):
 class STGClassifier(_STG, BaselineClassifier):
     """STG: a ReLU network behind stochastic gates.
 
-    Feature k is multiplied by clip(0.5 + mu_k + sigma e, 0, 1) with fresh normal noise e per row. The penalty is lambda times
-    the expected share of open gates, which has a gradient in mu. A feature is selected if mu_k > -0.5: its gate is open without
+    Feature k is multiplied by clip(0.5 + mu_k + sigma e, 0, 1) with fresh normal noise e per row. The penalty is lambda times the
+    expected fraction of open gates, which has a gradient in mu. A feature is selected if mu_k > -0.5: its gate is open without
     noise.
 
     Source: Yamada, Lindenbaum, Negahban and Kluger, Feature selection using stochastic gates, ICML 2020. Ours: the lambda path
@@ -199,7 +199,7 @@ class STGClassifier(_STG, BaselineClassifier):
     Parameters
     ----------
     feature_budget : int, float or None
-        At most this many features, or this share of them; None is all.
+        At most this many features, or this fraction of them; None allows all.
     hidden : sequence
         Widths of the ReLU layers: numbers of units (int), or multiples of the number of columns (float).
     lambdas : sequence of float
@@ -213,9 +213,9 @@ class STGClassifier(_STG, BaselineClassifier):
     refit : bool
         Whether the final model is a plain network fitted on the selected features; else it is the path's own, with its gates.
     refit_epochs : int
-        Most epochs of that network.
+        Maximum number of epochs of that network.
     validation_fraction : float
-        Share of the rows to choose by, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed of weights, noise, batches and split.
 

@@ -26,7 +26,7 @@ from skinnytrees.baselines.oblique_tree import (
 )
 from skinnytrees.baselines.selection_path import PathEntry, SelectionPath, best_entry
 
-# Weakest lambda of a path, as a part of the one that empties the first tree; and iterations per further lambda.
+# Weakest lambda of a path, as a fraction of the one that empties the first tree; and iterations per further lambda.
 _WEAKEST = 1e-4
 _ITERATIONS_PER_LAMBDA = 5
 
@@ -35,7 +35,7 @@ class TAOClassifier(BaselineClassifier):
     """A sparse oblique decision tree, by tree alternating optimisation.
 
     A patent application on the general form of tree alternating optimisation (US 2022/0318641, Regents of the University of
-    California) was pending when this was written. Look at its state before you use this class in a product.
+    California) was pending when this was written. Check its status before you use this class in a product.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class TAOClassifier(BaselineClassifier):
         The first tree: the splits of a CART tree, as in the supplement of TAO's authors, or random hyperplanes. Where one
         class is so frequent that every leaf of a random tree predicts it, no row has a better side and nothing is learned.
     validation_fraction : float
-        Fraction of the rows that choose, unless ``X_val`` is given.
+        Fraction of the rows that is held out to choose by, unless ``X_val`` is given.
     random_state : int, RandomState or None
         Seed.
 
@@ -133,14 +133,14 @@ class TAOClassifier(BaselineClassifier):
         return _fitted(tree, restricted, SelectionPath(tuple(entries), chosen))
 
     def _walk(self, problem: Problem) -> tuple[list[PathEntry], list[ObliqueTree]]:
-        """One tree per lambda, from the weakest on, each started from the one before."""
+        """One tree per lambda, from the weakest on, each started from the previous one."""
         tree = self._start(problem, problem.train)
         entries: list[PathEntry] = []
         trees: list[ObliqueTree] = []
         for lam in self._lambdas(tree, problem.train):
             tree, step = tree.copy(), NodeStep(float(lam), self.accept, problem.seed)
             if trees:
-                # Sparser hyperplanes misroute more rows, so that "no_worse" alone would keep the dense ones for ever.
+                # Sparser hyperplanes misroute more rows, so that "no_worse" alone would always keep the dense ones.
                 iterate(tree, problem.train, replace(step, accept="always"))
             n_done = optimise(tree, problem.train, step, _ITERATIONS_PER_LAMBDA if trees else self.max_iter)
             self.n_iter_ = self.n_iter_ if trees else n_done
@@ -171,11 +171,11 @@ class TAOClassifier(BaselineClassifier):
 
 
 def _fitted(tree: ObliqueTree, problem: Problem, path: SelectionPath) -> Fitted:
-    """The tree without what it does not need, and the features that are left in it."""
+    """The pruned tree, and the features that it uses."""
     pruned: PrunedTree = prune(tree, problem.rows)
     importances = problem.per_feature(pruned.importances)
     support = np.flatnonzero(importances > 0)
-    if len(support) == 0:  # no split was worth its price, but a selector selects something
+    if len(support) == 0:  # every split was removed, but a selector must select something
         support = problem.top(importances, 1)
     model = pruned.columns(np.flatnonzero(np.isin(problem.feature, support)))
     return Fitted(support, model, path=path, importances=importances)

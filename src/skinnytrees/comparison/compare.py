@@ -10,7 +10,6 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils.multiclass import type_of_target
 
@@ -19,7 +18,8 @@ from skinnytrees.comparison.processes import machine_memory, run_tasks
 from skinnytrees.comparison.results import Comparison
 from skinnytrees.comparison.tasks import COMMON_MODELS, OURS, Task, estimator_for
 from skinnytrees.evaluation.results_file import ResultsFile, fingerprint
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import cannot_write, refuse_unless
+from skinnytrees.path.scoring import find_scorer
 from skinnytrees.threads import allowed_threads
 from skinnytrees.training.progress import count_progress
 
@@ -47,8 +47,8 @@ def compare(
 ) -> Comparison:
     """Fit several systems that select features on the same folds with the same budgets.
 
-    Every fit runs in a process of its own. A system that fails, hangs or runs out of memory gets a row that says so, and the rest
-    goes on.
+    Every fit runs in a process of its own. A system that fails, hangs or runs out of memory gets a row with the
+    reason, and the comparison continues.
 
     Parameters
     ----------
@@ -66,20 +66,20 @@ def compare(
     groups : array of shape (n_samples,) or None
         For splitters that keep groups together.
     scoring : str or None, default=None
-        A name of a score of scikit-learn. None is ``"roc_auc"`` for two classes, ``"roc_auc_ovo"`` for more, ``"r2"`` for
+        Name of a scikit-learn scorer. None is ``"roc_auc"`` for two classes, ``"roc_auc_ovo"`` for more, ``"r2"`` for
         numbers.
     common_model : {"forest", "lightgbm", "linear"} or None, default="forest"
-        What is fitted on the columns of every system, too, to compare the columns alone. None fits nothing, which saves time.
+        Model that is also fitted on the columns of every system, to compare the columns alone. None leaves it out.
     task : {"classification", "regression"} or None, default=None
         None is classification unless y has numbers with fractions or more than 20 different ones.
     n_jobs : int or None, default=1
-        Fits that run at the same time; None is all cores. Seconds are comparable only with 1.
+        Number of fits that run in parallel; None uses all cores. Seconds are comparable only with 1.
     time_limit : float, default=600
         Seconds after which a fit is stopped.
     memory_limit : float or None, default=None
         Bytes that a fit may take; None is 80 percent of the machine's memory.
     results_file : str, path or None, default=None
-        Where finished fits are written, so that the work can be continued after it was stopped, also with more systems or
+        File to which finished fits are written, so that an interrupted comparison can be continued, also with more systems or
         budgets.
     random_state : int, default=0
         Seed of folds and systems.
@@ -89,8 +89,8 @@ def compare(
     Returns
     -------
     Comparison
-        ``to_frame()`` has a row per system, budget and fold; ``summary()`` intervals and differences to ours, ``in_words()`` a
-        sentence per budget, ``plot()`` a picture.
+        ``to_frame()`` has a row per system, budget and fold; ``summary()`` has intervals and differences to ours, ``in_words()``
+        has one sentence per budget, and ``plot()`` draws scores against budgets.
 
     Examples
     --------
@@ -116,9 +116,10 @@ def compare(
     splits = _splits(X, target, cv, groups, task, random_state)
     scoring = _default_scoring(task, target) if scoring is None else scoring
     refuse_unless(
-        scoring in get_scorer_names(),
-        f"scoring={scoring!r} is no name of scikit-learn's. Use one such as {_default_scoring(task, target)!r}.",
+        isinstance(scoring, str),
+        f"scoring={scoring!r} is not a name. Give the name of a scikit-learn scorer, such as 'accuracy'.",
     )
+    find_scorer(scoring, np.unique(target) if task == "classification" else None)
     tasks = [
         Task(name, size, fold, clone(model).set_params(feature_budget=size), kept, held, scoring, common_model)
         for fold, (kept, held) in enumerate(splits)
@@ -132,13 +133,24 @@ def compare(
         memory_limit = _MEMORY_FRACTION * total
     with tempfile.TemporaryDirectory() as folder, count_progress(len(missing), verbose, "fit") as show:
         data_file = str(Path(folder) / "table.joblib")
-        joblib.dump((X, target), data_file)
+        _write_table(X, target, data_file)
         for one, result in run_tasks(missing, data_file, allowed_threads(n_jobs), time_limit, memory_limit):
             results.add(one.key, result)
             show()
     rows = [{"system": one.system, "budget": one.budget, "fold": one.fold, **results.found[one.key]} for one in tasks]
     ratio = float(np.mean([len(held) / len(kept) for kept, held in splits]))
     return Comparison(rows, X.shape[1], scoring, ratio)
+
+
+def _write_table(X: Any, y: NDArray[Any], file: str) -> None:
+    try:
+        joblib.dump((X, y), file)
+    except OSError as error:
+        raise cannot_write(
+            error,
+            f"{file}, a copy of the table for the processes that fit, cannot be written. Free space on its disk, or set TMPDIR "
+            "to a folder elsewhere.",
+        ) from error
 
 
 def _task(y: NDArray[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Tasks in processes of their own: one that fails, hangs or takes too much memory ends alone, and the rest goes on."""
+"""Tasks in separate processes: a task that fails, hangs or takes too much memory does not affect the others."""
 
 import contextlib
 import multiprocessing
@@ -24,7 +24,7 @@ _METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods(
 
 
 class _Running:
-    """A task under way."""
+    """A running task and its process."""
 
     def __init__(self, context: Any, task: Task, data_file: str, memory_limit: float | None) -> None:
         self.task, self.start = task, time.monotonic()
@@ -41,9 +41,9 @@ class _Running:
         return time.monotonic() - self.start
 
     def result(self, time_limit: float) -> dict[str, Any] | None:
-        """What the task has to say, or what became of it; None while it runs.
+        """The result of the task, or the reason why it has none; None while it runs.
 
-        Its time begins when it says that it has started: starting a process is nothing that a system can help.
+        Its time is counted from the message that it has started: the start of a process is not part of a fit.
         """
         while self.answer.poll():
             try:
@@ -77,7 +77,7 @@ class _Running:
 def run_tasks(
     tasks: Sequence[Task], data_file: str, n_jobs: int, time_limit: float, memory_limit: float | None
 ) -> Iterator[tuple[Task, dict[str, Any]]]:
-    """Results as they come, up to ``n_jobs`` tasks at a time; an interrupted caller leaves no process behind."""
+    """Results as they are finished, up to ``n_jobs`` tasks at a time; an interrupted caller leaves no process behind."""
     context = multiprocessing.get_context(_METHOD)
     if _METHOD == "forkserver":
         context.set_forkserver_preload(["skinnytrees.comparison.tasks"])
@@ -113,7 +113,7 @@ def _without_main() -> Iterator[None]:
 
 
 def _work(pickled: bytes, data_file: str, memory_limit: float | None, answer: Connection) -> None:
-    """In the process: run the task and send what it gives, or the error in one line."""
+    """In the process: run the task and send its result, or the error in one line."""
     try:
         if memory_limit is not None:
             _limit_memory(memory_limit)
@@ -124,7 +124,7 @@ def _work(pickled: bytes, data_file: str, memory_limit: float | None, answer: Co
         limit = "the machine has" if memory_limit is None else f"the limit of {memory_limit / 1e9:.1f} GB allows"
         result = {"error": f"needs more memory than {limit}"}
     except BaseException as error:
-        # Whatever a system raises, the comparison goes on and its row says what happened.
+        # Whatever a system raises, the comparison continues, and the row of the fit has the reason.
         result = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]}
     result["peak_memory"] = _peak_memory()
     answer.send(result)
@@ -149,7 +149,7 @@ def _peak_memory() -> float | None:
 
 
 def machine_memory() -> float | None:
-    """Memory of the machine in bytes, where it tells."""
+    """Memory of the machine in bytes, or None where it cannot be found out."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):

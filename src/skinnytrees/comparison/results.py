@@ -1,4 +1,4 @@
-"""What a comparison found: a row per fit, intervals, paired differences to ours, and the same in words."""
+"""Results of a comparison: one row per fit, intervals, paired differences to ours, and a summary as text."""
 
 from functools import cached_property
 from typing import Any
@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from skinnytrees.comparison.tasks import OURS
 from skinnytrees.estimators.selection_statistics import stability_index
 from skinnytrees.evaluation.results import mean_interval
+from skinnytrees.evaluation.scoring import score_range
+from skinnytrees.exceptions import import_optional
 
 COLUMNS = (
     "system", "budget", "fold", "n_features", "score", "score_common", "log_loss", "seconds", "peak_memory", "stability", "error",
@@ -31,8 +33,8 @@ class Comparison:
 
     Notes
     -----
-    Intervals of means over folds use the correction of Nadeau and Bengio (2003), since folds share training rows. With a single
-    fold there is no interval.
+    Intervals of means over folds use the correction of Nadeau and Bengio (2003), since folds share training rows; an interval of
+    a score is clipped to the range of the score, such as [0, 1] for AUC. With a single fold there is no interval.
     """
 
     def __init__(self, rows: list[dict[str, Any]], n_features: int, scoring: str, test_ratio: float) -> None:
@@ -74,7 +76,7 @@ class Comparison:
             {**{name: row.get(name) for name in COLUMNS}, "stability": self._stability[row["system"], row["budget"]]}
             for row in self.rows
         ]
-        return _pandas().DataFrame(rows, columns=list(COLUMNS))
+        return import_optional("pandas", "to_frame()", "frames").DataFrame(rows, columns=list(COLUMNS))
 
     def summary(self) -> Any:
         """One row per system and budget: means with intervals, and differences to ours on the same folds.
@@ -86,12 +88,12 @@ class Comparison:
             of the system.
         """
         rows = [self._summarised(name, k) for k in self.budgets for name in self.systems]
-        frame = _pandas().DataFrame(rows)
+        frame = import_optional("pandas", "summary()", "frames").DataFrame(rows)
         return frame.sort_values(["budget", "score"], ascending=[True, False], ignore_index=True)
 
     def _summarised(self, system: str, budget: int) -> dict[str, Any]:
         score, of_folds = self.scores(system, budget), self._of(system, budget)
-        mean, low, high = mean_interval(score, self.test_ratio)
+        mean, low, high = mean_interval(score, self.test_ratio, limits=score_range(self.scoring))
         difference = (
             mean_interval(score - self.scores(OURS, budget), self.test_ratio) if OURS in self.systems else (np.nan,) * 3
         )
@@ -115,7 +117,7 @@ class Comparison:
         }
 
     def in_words(self) -> str:
-        """One sentence per budget, fair to all: who is best, what can be told from noise, who did not finish."""
+        """One sentence per budget: which system is best, which differences exceed the noise, which systems did not finish."""
         return "\n".join(
             _in_words(budget, self.scoring, [self._summarised(name, budget) for name in self.systems])
             for budget in self.budgets
@@ -176,11 +178,3 @@ def _in_words(budget: int, scoring: str, rows: list[dict[str, Any]]) -> str:
 def _mean(values: NDArray[np.float64]) -> float:
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else np.nan
-
-
-def _pandas() -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("Frames need pandas: pip install 'skinnytrees[frames]'.") from error
-    return pd

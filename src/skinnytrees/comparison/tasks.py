@@ -1,4 +1,4 @@
-"""One task of a comparison: a system, a budget, a fold. It runs in a process of its own."""
+"""One task of a comparison: a system, a budget, a fold. It runs in a separate process."""
 
 import time
 import warnings
@@ -48,7 +48,7 @@ def estimator_for(system: str, task: str, random_state: int) -> Any:
 
 
 def run_task(task: Task, X: Any, y: NDArray[Any]) -> dict[str, Any]:
-    """Fit, select, score: what one row of a comparison says."""
+    """Fit, select and score: the values of one row of a comparison."""
     X_train, y_train = _safe_indexing(X, task.training), y[task.training]
     X_test, y_test = _safe_indexing(X, task.testing), y[task.testing]
     start = time.perf_counter()

@@ -11,7 +11,7 @@ Estimator = TypeVar("Estimator", bound=BaseEstimator)
 def unfitted(estimator: Estimator) -> Estimator:
     """A copy with the same parameters and without what a fit has learned.
 
-    Unlike ``sklearn.base.clone`` it shares the parameters, so that a generator given as ``random_state`` moves on.
+    Unlike ``sklearn.base.clone`` it shares the parameters, so that a generator given as ``random_state`` advances.
     """
     fresh = copy.copy(estimator)
     fresh.__dict__ = _without_learned(estimator)

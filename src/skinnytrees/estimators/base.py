@@ -1,4 +1,4 @@
-"""What classifier and regressor share: validate, encode, train, set attributes. The work is done elsewhere."""
+"""Common base of classifier and regressor: validate, encode, train, set attributes. The work is done elsewhere."""
 
 import copy
 import warnings
@@ -50,6 +50,7 @@ from skinnytrees.tables.frames import (
     read_groups,
     read_table,
     take_columns,
+    unbatched,
 )
 from skinnytrees.tables.groups import Groups, find_columns, penalty_factors
 from skinnytrees.tables.rows import (
@@ -73,7 +74,7 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
-    """What classifier and regressor share."""
+    """Common base of classifier and regressor."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
     # A subclass may have other rules, which is how benchmarks and tests compare them; cloning keeps a class.
@@ -222,6 +223,12 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
                 f"cv={self.cv} asks for more folds than there are rows ({len(rows.Y)}). Use a number up to {len(rows.Y)}.",
             )
             return self._own_folds(rows, int(self.cv), rng)
+        if isinstance(self.cv, list | tuple):
+            refuse_unless(
+                all(isinstance(fold, list | tuple) and len(fold) == 2 for fold in self.cv),
+                "cv is a list whose elements are not all pairs. Give (rows to train on, rows to hold out) for every fold, or a "
+                "number of folds, such as 5.",
+            )
         # Folds that are given as row numbers refer to the rows in the user's order.
         splitter = check_cv(self.cv, given.Y[:, 0], classifier=is_classifier(self))
         targets_and_groups = (given.Y[:, 0],) if given.group is None else (given.Y[:, 0], given.group)
@@ -304,7 +311,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         Returns
         -------
         estimator
-            A fitted copy that stands for this size alone: its ``feature_budget`` is what was asked for, and it has no path. At
+            A fitted copy for this size alone: its ``feature_budget`` is what was asked for, and it has no path. At
             the chosen size its model is the final one, elsewhere the one that the path had at this size, trained on the
             training rows.
         """
@@ -329,7 +336,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         return smaller
 
     def transform(self, X: Any) -> Any:
-        """The selected columns: of a frame a frame of the same kind with the same types, unless ``set_output`` says otherwise.
+        """The selected columns; a frame gives a frame of the same kind with the same types, unless ``set_output`` changes that.
 
         Parameters
         ----------
@@ -341,6 +348,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         table of shape (n_samples, n_features_selected_)
         """
         check_is_fitted(self)
+        X = unbatched(X)
         if not is_frame(X) or not self.support_.any():
             return super().transform(X)
         X = open_table(self, X, self._vocabulary, reset=False)
@@ -395,8 +403,8 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
 
         Notes
         -----
-        Everything is kept but for ``callbacks``, a callable given as ``scoring`` and a random generator given as
-        ``random_state``: they come back as None. An object that is not of this library, such as a loss of your own, is refused.
+        Everything is kept except ``callbacks``, a callable given as ``scoring`` and a random generator given as ``random_state``:
+        they are None after loading. An object that is not of this library, such as a loss of your own, is refused.
         """
         check_is_fitted(self)
         storage.write(file, to_saved(self, path))

@@ -14,7 +14,7 @@ from skinnytrees.optimizers import OPTIMIZERS, SCHEDULES
 from skinnytrees.penalties import PENALTIES
 from skinnytrees.training.memory import Memory
 
-# Parameters that may be objects, and the classes whose objects say all that they do when they are printed.
+# Parameters that may be objects, and the classes whose ``repr`` determines what their objects do.
 _PARTS: dict[str, Any] = {
     "activation": ACTIVATIONS,
     "loss": REGRESSION_LOSSES,

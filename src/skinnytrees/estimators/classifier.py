@@ -216,16 +216,16 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         sample_weight : array of shape (n_samples,) or None
             Weight of each row; an integer weight is the same as repeating the row.
         groups : array of shape (n_samples,) or None
-            One label per row, a number or text, that says where the row comes from (a patient, a mouse). Rows with the
+            One label per row, a number or text, for the origin of the row (a patient, a mouse). Rows with the
             same label are never on both sides of a split: they are held out together, or kept together, and ``cv``
             splits groups. Nothing changes where no rows are split: with ``validation_fraction=None`` or ``X_val``
             (and ``cv=None``).
         X_val, y_val, sample_weight_val : arrays or None
             Rows to validate on, instead of rows held out of the training table.
         checkpoint : str, path or None
-            A file in which the fit keeps what it has finished. The same fit with the same file goes on where one that was
-            killed has stopped, and gives the same bits. It needs a number as ``random_state``. The file stays; delete it
-            once the model is saved.
+            A file in which the fit stores its finished parts. After a fit was killed, the same fit with the same file continues
+            from there and gives bit-identical results. It requires a number as ``random_state``. The file is not removed;
+            delete it once the model is saved.
 
         Returns
         -------

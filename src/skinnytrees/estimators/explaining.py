@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 
 class Explains:
-    """What a fitted estimator says about itself."""
+    """Methods that explain a fitted estimator."""
 
     def explain(
         self, X: Any, background: Any = None, *, output: str = "raw", method: str = "auto", max_error: float = 0.01,
@@ -19,7 +19,7 @@ class Explains:
         X : array or frame of shape (n_samples, n_features)
             Rows to explain.
         background : array or frame, int or None, default=None
-            Rows that features outside a coalition are taken from; the explanation tells how a row differs from them. None takes
+            Rows that features outside a coalition are taken from; the explanation is of how a row differs from them. None takes
             up to 100 rows of X, evenly spaced; an int takes up to this many. Give training rows where X has only a few rows.
         output : {"raw", "probability", "prediction"}, default="raw"
             What the contributions add up to: the raw score (``decision_function``; of a regressor the predicted value, with a

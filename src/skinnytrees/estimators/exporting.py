@@ -23,7 +23,7 @@ class ExportMixin:
             Where to. The suffix chooses the format: ``.onnx``, ``.sql``, ``.c``, ``.js``, ``.html`` (a page that computes
             predictions) or ``.csv`` (the panel, one row per column).
         format : {"onnx", "sql", "c", "js", "html", "csv"} or None, default=None
-            The format, where the suffix does not tell it.
+            The format, where it is not that of the suffix.
         **options
             Options of the format; one that the format does not have is refused.
 

@@ -1,4 +1,4 @@
-"""Conversion of pipelines: tells skl2onnx how to convert the classifier and the regressor."""
+"""Conversion of pipelines: registers converters of the classifier and the regressor with skl2onnx."""
 
 from typing import Any
 

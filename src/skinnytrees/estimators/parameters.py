@@ -45,7 +45,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 
-# One table says which parameter is used in which mode; those that are not listed are used in every mode. What a mode does not use
+# One table has the parameters that each mode uses; those that are not listed are used in every mode. What a mode does not use
 # is refused when it is set, with the alternative named.
 PATH, PENALISED, DENSE = "penalty='path'", "a penalty object", "penalty=None"
 MODES_OF: dict[str, frozenset[str]] = {

@@ -149,16 +149,16 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
         sample_weight : array of shape (n_samples,) or None
             Weight of each row; an integer weight is the same as repeating the row.
         groups : array of shape (n_samples,) or None
-            One label per row, a number or text, that says where the row comes from (a patient, a mouse). Rows with the
+            One label per row, a number or text, for the origin of the row (a patient, a mouse). Rows with the
             same label are never on both sides of a split: they are held out together, or kept together, and ``cv``
             splits groups. Nothing changes where no rows are split: with ``validation_fraction=None`` or ``X_val``
             (and ``cv=None``).
         X_val, y_val, sample_weight_val : arrays or None
             Rows to validate on, instead of rows held out of the training table.
         checkpoint : str, path or None
-            A file in which the fit keeps what it has finished. The same fit with the same file goes on where one that was
-            killed has stopped, and gives the same bits. It needs a number as ``random_state``. The file stays; delete it
-            once the model is saved.
+            A file in which the fit stores its finished parts. After a fit was killed, the same fit with the same file continues
+            from there and gives bit-identical results. It requires a number as ``random_state``. The file is not removed;
+            delete it once the model is saved.
 
         Returns
         -------
@@ -214,6 +214,11 @@ validation_fraction, cv, refit, callbacks, random_state, n_jobs, verbose
 
 
 def _read_numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
+    refuse_unless(
+        getattr(getattr(y, "dtype", None), "kind", "") not in ("M", "m"),
+        "y holds times, whose unit predictions would not show. Pass numbers, such as days after a first day: "
+        "(y - first) / np.timedelta64(1, 'D').",
+    )
     try:
         return np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=estimator)).astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:

@@ -1,7 +1,7 @@
-"""Stability selection: which features keep being selected when the rows change.
+"""Stability selection: which features are selected on most subsamples of the rows.
 
 Meinshausen & Bühlmann (2010) with the complementary pairs of Shah & Samworth (2013), around any estimator that selects
-features. How features are selected is the estimator's business, not known here.
+features. How features are selected is up to the estimator.
 """
 
 import inspect
@@ -25,11 +25,11 @@ from skinnytrees.estimators.all_or_nothing import become, unfitted
 from skinnytrees.estimators.classifier import SkinnyTreesClassifier
 from skinnytrees.estimators.regressor import SkinnyTreesRegressor
 from skinnytrees.estimators.selection_statistics import false_selection_bound, least_threshold, stability_index
-from skinnytrees.exceptions import UnstableSelectionWarning, refuse_unless
+from skinnytrees.exceptions import UnstableSelectionWarning, import_optional, refuse_unless
 from skinnytrees.tables.frames import is_frame
 from skinnytrees.training.progress import count_progress
 
-# More different whole numbers than this may be classes or amounts: only the user knows.
+# With more distinct whole numbers than this, they may be classes or amounts: only the user knows.
 _MOST_CLASSES = 20
 # As many names as can be read along an axis.
 _MOST_BARS = 30
@@ -42,11 +42,11 @@ _USUAL_FALSE_SELECTIONS = 1.0
 
 
 class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
-    r"""Select the features that an estimator selects again and again when it sees only part of the rows.
+    r"""Select the features that an estimator selects on most random halves of the rows.
 
     The rows are split at random into two halves that have no row in common, the estimator is fitted on each, and this is
     repeated; a feature is kept if the fraction of fits that selected it reaches a threshold. Noise features are selected by
-    accident, and an accident of one half is rarely repeated on the other.
+    chance, which is rarely repeated on other rows.
 
     Parameters
     ----------
@@ -237,10 +237,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
             ``feature``, ``frequency`` and whether it is ``selected``, one row per feature.
         """
         check_is_fitted(self)
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_frame() needs pandas: pip install 'skinnytrees[frames]'.") from error
+        pd = import_optional("pandas", "to_frame()", "frames")
         columns = {
             "feature": _check_feature_names_in(self), "frequency": self.frequencies_, "selected": self.support_
         }  # fmt: skip
@@ -284,7 +281,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         return ax
 
     def _read_table(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Something whose rows can be taken; frames stay frames, and values are left to the estimator's judgement."""
+        """Something whose rows can be taken; frames stay frames, and values are checked by the estimator."""
         refuse_unless(
             y is not None,
             f"{type(self).__name__} requires y to be passed, but the target y is None. Give the classes or "
@@ -349,7 +346,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
             f"The resamples disagree: each selects {self.mean_selected_:.3g} features, but two of them share only "
             f"{self._mean_shared():.2g} on average (stability index {self.stability_index_:.2f}; 1 is full agreement, 0 is "
             "chance). Another sample of rows would give another selection. Report the frequencies (to_frame()) instead of one "
-            "list, or use more rows; columns that tell the same can be joined by feature_groups.",
+            "list, or use more rows; columns with the same information can be joined by feature_groups.",
             UnstableSelectionWarning,
             stacklevel=5,
         )
@@ -414,7 +411,7 @@ def _strata(estimator: Any, y: Any, rows: NDArray[np.intp]) -> list[NDArray[np.i
         return [rows]
     labels, codes, counts = np.unique(np.ravel(np.asarray(y))[rows], return_inverse=True, return_counts=True)
     if counts.min() == 1:
-        # SelectFromModel and its like do not say whether whole numbers are classes to them: only a classifier cares.
+        # SelectFromModel and its like do not declare whether whole numbers are classes: it only matters to a classifier.
         refuse_unless(
             not is_classifier(estimator),
             f"The class {labels.tolist()[counts.argmin()]!r} has one row, but needs one in each half. Leave the class "

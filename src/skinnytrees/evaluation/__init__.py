@@ -1,4 +1,4 @@
-"""Honest evaluation: the whole selection is repeated in every fold."""
+"""Evaluation without selection bias: the whole selection is repeated in every fold."""
 
 from skinnytrees.evaluation.evaluate import evaluate
 from skinnytrees.evaluation.results import Evaluation

@@ -11,9 +11,10 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, check_cv
 from sklearn.utils import indexable
 
-from skinnytrees.evaluation.folds import run_fold, scorers_for
+from skinnytrees.evaluation.folds import run_fold
 from skinnytrees.evaluation.results import Evaluation
 from skinnytrees.evaluation.results_file import ResultsFile, fingerprint
+from skinnytrees.evaluation.scoring import named_scoring, score_range, scorers_for
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.training.progress import count_progress
 
@@ -31,7 +32,7 @@ def evaluate(
     results_file: str | os.PathLike[str] | None = None,
     verbose: int = 0,
 ) -> Evaluation:
-    """Estimate how good a model will be on new rows, and how far its selection can be trusted.
+    """Estimate how good a model will be on new rows, and how stable its selection is.
 
     The whole fit is repeated in every fold, the selection of features included. A score on rows that took part in the selection,
     such as ``path_.val_score``, is biased; this one is not.
@@ -39,7 +40,7 @@ def evaluate(
     Parameters
     ----------
     model : estimator
-        What is evaluated: one of our estimators, or any other of scikit-learn. It is cloned.
+        Estimator to evaluate: one of this library, or any other with the interface of scikit-learn. It is cloned.
     X : array, sparse matrix or frame of shape (n_samples, n_features)
         The table.
     y : array of shape (n_samples,)
@@ -54,17 +55,18 @@ def evaluate(
     sample_weight : array of shape (n_samples,) or None
         Weights for fits and scores.
     n_jobs : int or None, default=None
-        Folds that run side by side, by joblib: a ``parallel_config`` chooses the backend, Dask included. None runs one after
-        another, each fit on all cores. Results do not depend on it.
+        Number of folds that run in parallel, by joblib: ``parallel_config`` chooses the backend, Dask included. None runs one
+        fold after another, each fit on all cores. Results do not depend on it.
     results_file : str, path or None, default=None
-        Where finished folds are written, so that the work can be continued after it was stopped.
+        File to which finished folds are written, so that an interrupted evaluation can be continued.
     verbose : int, default=0
         Show progress.
 
     Returns
     -------
     Evaluation
-        Scores with intervals, panels and their stability, predictions of rows that were held out; ``summary()`` says it in words.
+        Scores with intervals, panels and their stability, predictions of rows that were held out; ``summary()`` has the main
+        results as text.
 
     Examples
     --------
@@ -78,7 +80,7 @@ def evaluate(
     """
     refuse_unless(
         hasattr(model, "fit") and hasattr(model, "get_params"),
-        f"model={model!r} is no estimator. Give one with fit and get_params, such as SkinnyTreesClassifier().",
+        f"model={model!r} is not an estimator. Give one with fit and get_params, such as SkinnyTreesClassifier().",
     )
     X, target, labels = indexable(X, np.asarray(y), None if groups is None else np.asarray(groups))
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -86,6 +88,7 @@ def evaluate(
         weight is None or len(weight) == len(target),
         f"sample_weight has {0 if weight is None else len(weight)} entries, but y has {len(target)}. Give one per row.",
     )
+    scoring = named_scoring(model, scoring, target)
     scorers = scorers_for(model, scoring, target)
     splits = _splits(model, X, target, cv, labels)
     belongs_to = fingerprint(
@@ -101,7 +104,8 @@ def evaluate(
     folds = [results.found[str(i)] for i in range(len(splits))]
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else [f"x{k}" for k in range(X.shape[1])]
     classes = np.unique(target) if is_classifier(model) else None
-    return Evaluation(folds, splits, target, names, classes)
+    ranges = {name: score_range(one) for name, one in scoring.items()}
+    return Evaluation(folds, splits, target, names, classes, ranges)
 
 
 def _splits(
@@ -126,7 +130,7 @@ def _numbered(fold: int, *args: Any) -> tuple[int, dict[str, Any]]:
 
 
 def _in_parallel(tasks: list[Any], n_jobs: int | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Results as they come; all at once from backends that cannot give them one by one."""
+    """Results as they are finished; all at once from backends that cannot return them one by one."""
     try:
         yield from Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
     except ValueError as error:

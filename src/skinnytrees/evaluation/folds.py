@@ -3,41 +3,19 @@
 import inspect
 import time
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
-from sklearn.metrics import check_scoring
+from sklearn.base import clone
 from sklearn.utils import _safe_indexing
-
-DEFAULT_SCORING = {
-    "binary": ("roc_auc", "neg_log_loss", "accuracy"),
-    "multiclass": ("roc_auc_ovr", "neg_log_loss", "accuracy"),
-    "regression": ("r2", "neg_root_mean_squared_error"),
-}
-
-
-def scorers_for(model: Any, scoring: Any, y: NDArray[Any]) -> dict[str, Any]:
-    """A scorer for each name: those of the user, or usual ones for the kind of target."""
-    if scoring is None:
-        kind = "regression" if not is_classifier(model) else "binary" if len(np.unique(y)) == 2 else "multiclass"
-        scoring = DEFAULT_SCORING[kind]
-    if isinstance(scoring, str):
-        return {scoring: check_scoring(model, scoring)}
-    if callable(scoring):
-        return {getattr(scoring, "__name__", "score"): check_scoring(model, scoring)}
-    if isinstance(scoring, Mapping):
-        return {str(name): check_scoring(model, one) for name, one in scoring.items()}
-    return {str(name): check_scoring(model, name) for name in scoring}
 
 
 def run_fold(
     model: Any, X: Any, y: NDArray[Any], rows: tuple[NDArray[np.intp], NDArray[np.intp]], scorers: dict[str, Any],
     groups: NDArray[Any] | None, sample_weight: NDArray[np.float64] | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Fit a clone on the training rows, the selection included, and say what it does on the test rows."""
+    """Fit a clone on the training rows, the selection included, and score and predict the test rows."""
     training, testing = rows
     fitted = clone(model)
     parameters = inspect.signature(fitted.fit).parameters
@@ -64,7 +42,7 @@ def run_fold(
 
 
 def support_of(fitted: Any) -> list[int] | None:
-    """Numbers of the columns that a fitted model selects; None where it does not say."""
+    """Numbers of the columns that a fitted model selects; None where it has no get_support."""
     get_support = getattr(fitted, "get_support", None)
     return None if get_support is None else [int(k) for k in get_support(indices=True)]
 
@@ -75,7 +53,7 @@ def predict(fitted: Any, X: Any) -> NDArray[Any]:
 
 
 def _score(scorer: Any, fitted: Any, X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
-    """A score that these rows cannot have, such as AUC where all are of one class, is not a number."""
+    """The score, or NaN where it is not defined on these rows, such as AUC where all rows have one class."""
     given = {} if weight is None else {"sample_weight": weight}
     try:
         with warnings.catch_warnings():

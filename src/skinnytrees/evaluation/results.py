@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from skinnytrees.estimators.selection_statistics import Stability, stability_interval
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.evaluation.scoring import ANY_NUMBER, Range
+from skinnytrees.exceptions import import_optional, refuse_unless
 
 # Below the first of these values of the stability index panels agree poorly, above the second excellently (Nogueira et al. 2018).
 _POOR, _EXCELLENT = 0.4, 0.75
@@ -37,36 +38,42 @@ class Evaluation:
     scores : dict of ScoreSummary
         For each score, its mean over folds and the confidence interval of that mean.
     stability : Stability or None
-        How much the panels of the folds agree; None where the model does not say what it selects.
+        How much the panels of the folds agree; None where the model has no ``get_support``.
 
     Notes
     -----
     Folds share training rows, so their scores are not independent, and the usual standard error of their mean is too small. The
     intervals use the correction of Nadeau and Bengio (2003): the variance over folds is multiplied by ``1 / n_folds + n_test /
-    n_train``, and the quantile is Student's t with ``n_folds - 1`` degrees of freedom.
+    n_train``, and the quantile is Student's t with ``n_folds - 1`` degrees of freedom. Where the range of a score is known, the
+    interval is clipped to it: to [0, 1] for AUC, accuracy, average precision, F1, precision, recall and Jaccard, to at most 1 for
+    R squared, and to at most 0 for negative losses. Callables and scorers made by ``make_scorer`` are not clipped.
     """
 
     def __init__(
         self, folds: list[dict[str, Any]], splits: list[tuple[NDArray[Any], NDArray[Any]]], y: NDArray[Any],
-        names: list[str], classes: NDArray[Any] | None, level: float = 0.95,
+        names: list[str], classes: NDArray[Any] | None, score_ranges: dict[str, Range], level: float = 0.95,
     ) -> None:  # fmt: skip
         self.folds, self.splits, self.y, self.names, self.classes, self.level = folds, splits, y, names, classes, level
+        self.score_ranges = score_ranges
         self.n_folds = len(folds)
 
     @cached_property
     def scores(self) -> dict[str, ScoreSummary]:
         """For each score, its mean over folds and the confidence interval of that mean."""
-        names = list(self.folds[0]["scores"])
         ratio = float(np.mean([fold["n_test"] / fold["n_train"] for fold in self.folds]))
-        by_fold = {name: np.array([fold["scores"][name] for fold in self.folds]) for name in names}
-        return {name: ScoreSummary(*mean_interval(one, ratio, self.level), one) for name, one in by_fold.items()}
+        scores = {}
+        for name, limits in self.score_ranges.items():
+            by_fold = np.array([fold["scores"][name] for fold in self.folds])
+            scores[name] = ScoreSummary(*mean_interval(by_fold, ratio, self.level, limits), by_fold)
+        return scores
 
     @property
     def selected(self) -> NDArray[np.bool_]:
         """Which columns each fold selected, one row per fold."""
         refuse_unless(
             self.folds[0]["support"] is not None,
-            "The model does not say which columns it selects. Evaluate one with get_support(), such as ours.",
+            "The model does not say which columns it selects: it has no get_support(). Evaluate a model that has it, such as "
+            "SkinnyTreesClassifier.",
         )
         selected = np.zeros((self.n_folds, len(self.names)), dtype=bool)
         for fold, row in zip(self.folds, selected, strict=True):
@@ -130,7 +137,7 @@ class Evaluation:
             }
             for i, fold in enumerate(self.folds)
         ]
-        return _pandas().DataFrame(rows)
+        return import_optional("pandas", "to_frame()", "frames").DataFrame(rows)
 
     def frequencies(self) -> Any:
         """How often each column was selected, the most frequent first.
@@ -143,17 +150,18 @@ class Evaluation:
         frequency = self.selected.mean(axis=0)
         order = np.argsort(-frequency, kind="stable")
         order = order[frequency[order] > 0]
-        return _pandas().DataFrame({"column": [self.names[k] for k in order], "frequency": frequency[order]})
+        pd = import_optional("pandas", "frequencies()", "frames")
+        return pd.DataFrame({"column": [self.names[k] for k in order], "frequency": frequency[order]})
 
     def summary(self) -> str:
-        """What was found, in words."""
+        """Scores, intervals and stability as text."""
         lines = [f"{self.n_folds} folds; the selection was repeated in each of them."]
         for name, score in self.scores.items():
             lines.append(f"{name}: {score.mean:.3f}, {self.level:.0%} interval {score.low:.3f} to {score.high:.3f}.")
         if self.stability is not None:
             lines.append(_panels_in_words(self.selected.sum(axis=1), self.stability, self.level))
-        told = sorted({text for fold in self.folds for text in fold["warnings"]})
-        lines += [f"Some fits warned: {text}" for text in told]
+        messages = sorted({text for fold in self.folds for text in fold["warnings"]})
+        lines += [f"Some fits warned: {text}" for text in messages]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -175,7 +183,9 @@ class Evaluation:
         return EvaluationDisplay(self).plot()
 
 
-def mean_interval(values: NDArray[np.float64], test_ratio: float, level: float = 0.95) -> tuple[float, float, float]:
+def mean_interval(
+    values: NDArray[np.float64], test_ratio: float, level: float = 0.95, limits: Range = ANY_NUMBER
+) -> tuple[float, float, float]:
     """Mean over folds and its confidence interval, corrected for the rows that folds share (Nadeau & Bengio 2003).
 
     Parameters
@@ -186,6 +196,8 @@ def mean_interval(values: NDArray[np.float64], test_ratio: float, level: float =
         Test rows per training row.
     level : float, default=0.95
         Level of the interval.
+    limits : tuple of two floats, default=(-inf, inf)
+        Range of the values, to which the interval is clipped.
 
     Returns
     -------
@@ -200,7 +212,7 @@ def mean_interval(values: NDArray[np.float64], test_ratio: float, level: float =
         return mean, np.nan, np.nan
     error = np.sqrt(known.var(ddof=1) * (1 / len(known) + test_ratio))
     margin = float(student.ppf((1 + level) / 2, len(known) - 1) * error)
-    return mean, mean - margin, mean + margin
+    return mean, max(mean - margin, limits[0]), min(mean + margin, limits[1])
 
 
 def _predicted_and_observed(evaluation: Evaluation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -227,11 +239,3 @@ def _panels_in_words(sizes: NDArray[np.intp], stability: Stability, level: float
         )
     word = "excellently" if stability.index > _EXCELLENT else "in part"
     return text + f"They agree {word} (stability index {interval}; 1 is full agreement, 0 is chance)."
-
-
-def _pandas() -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("Frames need pandas: pip install 'skinnytrees[frames]'.") from error
-    return pd

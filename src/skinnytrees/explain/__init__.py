@@ -1,4 +1,4 @@
-"""Why a model says what it says: Shapley values, interactions, effects. Built on fitted estimators."""
+"""Explanations of predictions: Shapley values, interactions, effects. Built on fitted estimators."""
 
 from typing import Any
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import import_optional, refuse_unless
 from skinnytrees.explain.games import Game
 from skinnytrees.explain.interactions import interaction_strengths
 from skinnytrees.explain.reading import Columns
@@ -20,23 +20,23 @@ class Explanation:
     Attributes
     ----------
     values : array of shape (n_rows, n_selected) or (n_rows, n_selected, n_outputs)
-        Shapley values: the last axis is there where a model has several classes (more than two) or targets.
+        Shapley values; there is a last axis if a model has more than two classes, or several targets.
     base_values : float or array of shape (n_outputs,)
         Mean score of the background rows.
     data : array of shape (n_rows, n_selected)
-        Values of the selected features; of a categorical column, numbers that ``columns.words`` translates.
+        Values of the selected features; of a categorical column, the codes of its categories; ``columns.words`` has their names.
     columns : Columns
-        Names of the features, and the words of categorical ones.
+        Names of the features and of the categories.
     output_names : list
-        The class that a score speaks for (of two classes, the second one), or the targets' numbers.
+        The class of each output (of two classes, the second one), or the number of each target.
     output : {"raw", "probability", "prediction"}
         What is explained.
     method : {"exact", "sampling"}
-        How the values were found.
+        How the values were computed.
     standard_errors : array of the shape of ``values``
-        Of sampling; zero where values are exact.
+        Standard errors of sampling; zero where values are exact.
     is_classifier : bool
-        Whether outputs speak for classes.
+        Whether the outputs belong to classes.
     game : Game
         What the values were computed from; ``interactions`` uses it.
 
@@ -126,7 +126,7 @@ class Explanation:
         Parameters
         ----------
         max_features : int, default=20
-            Pairs of this many features of largest mean absolute contribution are looked at.
+            Pairs of this many features of largest mean absolute contribution are computed.
         max_rows : int, default=100
             Rows to use, evenly spaced.
 
@@ -135,7 +135,7 @@ class Explanation:
         pandas.DataFrame
             ``feature``, ``with``, ``strength`` and ``H`` of each pair, the strongest first.
         """
-        pd = _pandas("interactions()")
+        pd = import_optional("pandas", "interactions()", "frames")
         kept = np.sort(np.argsort(-self.importance(), kind="stable")[:max_features])
         pairs = interaction_strengths(self.game, kept, max_rows)
         names = self.columns.names
@@ -157,7 +157,7 @@ class Explanation:
         pandas.DataFrame
             With several outputs, columns are pairs of an output and a feature.
         """
-        pd = _pandas("to_frame()")
+        pd = import_optional("pandas", "to_frame()", "frames")
         if self.values.ndim == 2:
             return pd.DataFrame(self.values, columns=self.feature_names)
         by_output = {name: pd.DataFrame(self.values[..., c], columns=self.feature_names)
@@ -204,11 +204,3 @@ class Explanation:
         from skinnytrees.plots import WaterfallDisplay
 
         return WaterfallDisplay.from_explanation(self, row=row, ax=ax, **options)
-
-
-def _pandas(what: str) -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(f"{what} needs pandas: pip install 'skinnytrees[frames]'.") from error
-    return pandas

@@ -1,4 +1,7 @@
-"""A fitted ensemble as a game: the features of a row play, and those that stay out are taken from background rows."""
+"""A fitted ensemble as a cooperative game.
+
+The players are the features of a row; features outside a coalition are taken from background rows.
+"""
 
 import functools
 from collections.abc import Callable
@@ -30,7 +33,7 @@ _ROWS_AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Game:
-    """What the ensemble says when some features of a row are replaced by those of background rows.
+    """Scores of the ensemble when some features of a row are replaced by those of background rows.
 
     Attributes
     ----------
@@ -76,10 +79,10 @@ class Game:
         """What is explained, for whole rows, by the ensemble's own prediction."""
         return self.link(self.model.raw(table) @ self.mixing.T)
 
-    # --- what coalitions are worth --------------------------------------------------------------------------------
+    # --- worth of coalitions --------------------------------------------------------------------------------------
 
     def all_coalitions(self, summary: Callable[..., NDArray[np.float64]]) -> NDArray[np.float64]:
-        """For each row, a summary of what coalitions are worth, which is the mean over background rows.
+        """For each row, a summary of the worth of coalitions, which is the mean over background rows.
 
         ``summary`` is given the worth of shape (2**n_features, n_outputs); bit f of a coalition's number stands for feature f.
         """
@@ -110,8 +113,8 @@ class Game:
     ) -> NDArray[np.float64]:
         """For each row, a summary of what features add when they join in some orders, and in the reverse ones.
 
-        ``orders`` gives those of a row, two per background row, in the shape (n_background, 2, n_features); ``summary`` is given
-        these and the worth after each step, of shape (n_background, 2, 2, n_features + 1, n_outputs).
+        ``orders`` returns the orders of a row, two per background row, in the shape (n_background, 2, n_features); ``summary`` is
+        given these and the worth after each step, of shape (n_background, 2, 2, n_features + 1, n_outputs).
         """
         drawn = functools.cache(orders)  # asked for once per part of the trees
         shape = len(self.background), 2, 2, self.n_features + 1, -1
@@ -133,7 +136,7 @@ class Game:
     def _for_each_row(
         self, n_coalitions: int, add: Callable[..., None], summary: Callable[..., NDArray[np.float64]]
     ) -> NDArray[np.float64]:
-        """Stacked summaries of what the coalitions of each row are worth, (n_background, n_coalitions, n_outputs) each."""
+        """Stacked summaries of the worth of the coalitions of each row, (n_background, n_coalitions, n_outputs) each."""
 
         def some_rows(first: int) -> list[NDArray[np.float64]]:
             rows = self.rows[first : first + _ROWS_AT_ONCE]

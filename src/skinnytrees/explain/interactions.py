@@ -1,4 +1,4 @@
-"""Pairwise interaction strengths: Friedman's H statistic, from what small coalitions are worth."""
+"""Pairwise interaction strengths: Friedman's H statistic, from the worth of small coalitions."""
 
 from dataclasses import replace
 from itertools import combinations

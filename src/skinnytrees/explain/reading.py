@@ -1,4 +1,4 @@
-"""From a fitted estimator and a user's table to a game, with the names that people know its columns by."""
+"""From a fitted estimator and a user's table to a game, with the names of its columns and categories."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ OUTPUTS = "raw", "probability", "prediction"
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the selected features; ``words`` has those of each categorical one, by its place and the category's number."""
+    """Names of the selected features; ``words`` has the names of categories, by the feature's place and the category's code."""
 
     names: list[str]
     words: dict[int, dict[float, str]]
@@ -86,7 +86,7 @@ def make_game(estimator: Any, X: Any, background: Any, output: str, n_jobs: int 
 
 
 def output_names(estimator: Any) -> list[Any]:
-    """What each explained output speaks for."""
+    """The class or target of each explained output."""
     if not is_classifier(estimator):
         return list(range(len(estimator.model_.base)))
     classes = estimator.classes_.tolist()
@@ -104,7 +104,7 @@ def _explained(
             output != "prediction",
             "output='prediction' is for regressors. Use output='raw' for scores or 'probability' for probabilities.",
         )
-        if n_raw == 2:  # one score says it all: the log-odds of the second class
+        if n_raw == 2:  # one score is enough: the log-odds of the second class
             return np.array([[-1.0, 1.0]]), expit if output == "probability" else _as_it_is
         return np.eye(n_raw), estimator._loss().to_prediction if output == "probability" else _as_it_is
     refuse_unless(

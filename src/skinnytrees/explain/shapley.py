@@ -2,7 +2,7 @@
 
 Features that are not in a coalition are taken from the background rows, independently of those that are in it (Lundberg & Lee
 2017; Janzing, Minorics & Bloebaum 2020). The sampling is that of Castro, Gomez & Tejada (2009): a feature's value is its mean
-contribution when features join in random order. Every pair of a row and a background row has orders of its own, each walked in
+contribution when features join in random order. Every pair of a row and a background row has orders of its own, each used in
 both directions (antithetic), so that effects of single features and of pairs are exact after one order.
 """
 
@@ -26,7 +26,7 @@ _MOST_ROUNDS = 64
 
 
 class Contributions(NamedTuple):
-    """Shapley values (rows, features, outputs), their standard errors (zero where they are exact), and how they were found."""
+    """Shapley values (rows, features, outputs), their standard errors (zero where they are exact), and how they were computed."""
 
     values: NDArray[np.float64]
     standard_errors: NDArray[np.float64]
@@ -39,11 +39,11 @@ def shapley_values(game: Game, method: str, max_error: float, seed: int) -> Cont
     Parameters
     ----------
     game : Game
-        What coalitions are worth.
+        Gives the worth of coalitions.
     method : {"auto", "exact", "sampling"}
         "auto" is exact where that is affordable.
     max_error : float
-        Sampling goes on until the root mean square of all standard errors is at most this fraction of the standard deviation of
+        Sampling continues until the root mean square of all standard errors is at most this fraction of the standard deviation of
         the explained scores.
     seed : int
         Of the sampled orders.
@@ -74,7 +74,7 @@ def shapley_values(game: Game, method: str, max_error: float, seed: int) -> Cont
 
 
 def coalition_weights(n_features: int) -> NDArray[np.float64]:
-    """Weights (features, coalitions) with which what coalitions are worth becomes Shapley values.
+    """Weights (features, coalitions) that turn the worth of coalitions into Shapley values.
 
     Examples
     --------

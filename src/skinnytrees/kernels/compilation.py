@@ -12,11 +12,14 @@ import numpy as np
 from numba import types
 
 from skinnytrees.kernels.numba_bridge.disk_cache import cached_cfunc, protect_cache
+from skinnytrees.kernels.numba_bridge.forks import wait_for_compilations_before_forks
 from skinnytrees.kernels.numba_bridge.options import NO_PYTHON_ENTRY, QUICKER_TO_COMPILE
 
 # Sums may be reordered (SIMD lanes need that), but NaN and infinity keep their meaning: they indicate divergence.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 _OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy", **QUICKER_TO_COMPILE}
+
+wait_for_compilations_before_forks()
 
 
 def kernel(function: Callable[..., Any], **options: Any) -> Any:

@@ -3,12 +3,13 @@
 import html
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import import_optional, refuse_unless
 from skinnytrees.model.soft_trees import SoftTrees
 
 _COLUMNS = ("n_features", "val_score", "val_score_se", "train_loss", "cost")
@@ -101,8 +102,17 @@ class FeaturePath:
     def find(self, n_features: int | None = None, cost: float | None = None) -> int:
         """Entry of the largest size with at most this many features, or with at most this cost."""
         if cost is None:
+            refuse_unless(
+                _is_number(n_features, Integral),
+                f"n_features={n_features!r} is not a whole number. Ask for a number of features, such as "
+                f"{self.n_features[self.chosen]}.",
+            )
             sizes, limit, asked = self.n_features.astype(float), float(n_features or 0), f"{n_features} features"
         else:
+            refuse_unless(
+                _is_number(cost, Real),
+                f"cost={cost!r} is not a number. Ask for a total cost, such as {self.cost[self.chosen]:g}.",
+            )
             sizes, limit, asked = self.cost, cost * (1 + 1e-9), f"a cost of {cost:g}"
         fits = np.flatnonzero(sizes <= limit)
         if len(fits) == 0:
@@ -149,10 +159,7 @@ class FeaturePath:
         >>> len(frame.entering[0])  # the path begins with all columns
         13
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_frame() needs pandas: pip install 'skinnytrees[frames]'.") from error
+        pd = import_optional("pandas", "to_frame()", "frames")
         before = [np.array([], dtype=np.intp), *self.supports[:-1]]
         steps = list(zip(before, self.supports, strict=True))
         return pd.DataFrame(
@@ -188,3 +195,7 @@ class FeaturePath:
         from skinnytrees.plots.feature_path import FeaturePathDisplay
 
         return FeaturePathDisplay.from_path(self, metric=metric, x=x, ax=ax).ax_
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.path.rules import PathRecipes, PathRules
@@ -85,9 +84,12 @@ def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
 
     Sparse data becomes dense when its columns are no more than its rows and memory allows.
     """
+    if isinstance(X, np.ndarray):
+        # Not X[:, columns], which stands by columns and would have to be copied once more.
+        return np.ascontiguousarray(X) if len(columns) == X.shape[1] else np.take(X, columns, axis=1)
     X = X if len(columns) == X.shape[1] else X[:, columns]
-    if not sparse.issparse(X):
-        return X.copied_if_small() if isinstance(X, PickedRows) else np.ascontiguousarray(X)
+    if isinstance(X, PickedRows):
+        return X.copied_if_small()
     fits = X.shape[1] <= X.shape[0] and X.shape[0] * X.shape[1] <= _MOST_DENSE_VALUES
     return np.ascontiguousarray(X.toarray()) if fits else X.tocsr()
 

@@ -25,7 +25,8 @@ class Recipe:
     """How an ensemble is made and trained at a fixed support; ``n_copies`` of them are averaged.
 
     Among the rules, ``n_epochs`` and ``batch_size`` are those for few rows: the number of epochs at most, the size of a batch at
-    least. :meth:`PathRules.for_rows` puts in those for the rows at hand.
+    least. :meth:`PathRules.for_rows` puts in those for the rows at hand. With a ``variance_floor``, training is in uncorrelated
+    coordinates (``coordinates.py``).
     """
 
     n_trees: int
@@ -38,6 +39,7 @@ class Recipe:
     schedule: RateSchedule
     start: Start = _GLOROT
     n_copies: int = 1
+    variance_floor: float | None = None
 
     def with_total_trees(self, n_trees: int) -> "Recipe":
         """The recipe for this many trees in all copies together, in up to ``n_copies`` copies of equal and sufficient size."""
@@ -259,10 +261,11 @@ class EvidenceRules:
 
 @dataclass(frozen=True)
 class Style:
-    """How numeric columns are encoded for an ensemble, and where its trees start."""
+    """How numeric columns are encoded for an ensemble, where its trees start, and in which coordinates it is trained."""
 
     views: Views
     start: Start
+    variance_floor: float | None = None
 
 
 # Ranks beside values, and splits that begin with one column each: right for most tables.
@@ -270,8 +273,9 @@ RANKS_AND_AXES = Style(Views(), AxisAligned())
 # The distance of a rank from the middle in place of its normal score. Screening by norm does not see a column that matters only
 # symmetrically, such as one of the three of a sphere; this makes its effect linear. On other tables it is worse.
 FOLDED_RANKS_AND_AXES = Style(Views(folded=True), AxisAligned())
-# Values only, and splits that begin with all columns: right where small differences between columns of one scale matter.
-VALUES_AND_PLANES = Style(Views.linear_only(), Glorot())
+# Values only, and splits that begin with all columns: right where small differences between columns of one scale matter. These
+# are found only in uncorrelated coordinates.
+VALUES_AND_PLANES = Style(Views.linear_only(), Glorot(), variance_floor=1e-4)
 
 
 @dataclass(frozen=True)
@@ -337,25 +341,31 @@ class PathRules:
     elimination: EliminationRules = EliminationRules()
     final: FinalRules = FinalRules()
     evidence: EvidenceRules = EvidenceRules()
-    # The first is taken, unless held-out rows say that another's first ensemble is better by this many standard errors.
+    # The first is taken, unless held-out rows say that another's first ensemble is better by this many standard errors. That
+    # ensemble reads all columns and says less about few of them, so the evidence has to be strong.
     styles: tuple[Style, ...] = (RANKS_AND_AXES, VALUES_AND_PLANES)
-    style_noise: float = 1.0
+    style_noise: float = 2.0
     # The style where columns are screened before they are pruned.
     screened_style: Style = FOLDED_RANKS_AND_AXES
 
     def in_style(self, style: Style) -> "PathRules":
         """The rules for this style alone."""
-        final, start = self.final, style.start
+        final = self.final
+        own: dict[str, Any] = {"start": style.start, "variance_floor": style.variance_floor}
         return replace(
             self,
             styles=(style,),
             screened_style=style,
-            pruning=replace(self.pruning, start=replace(self.pruning.start, start=start)),
+            pruning=replace(
+                self.pruning,
+                start=replace(self.pruning.start, **own),
+                stage=replace(self.pruning.stage, variance_floor=style.variance_floor),
+            ),
             final=replace(
                 final,
-                small=replace(final.small, start=start),
-                large_on_few_rows=replace(final.large_on_few_rows, start=start),
-                large=replace(final.large, start=start),
+                small=replace(final.small, **own),
+                large_on_few_rows=replace(final.large_on_few_rows, **own),
+                large=replace(final.large, **own),
             ),
         )
 

@@ -91,7 +91,7 @@ class Scorer:
         )
 
 
-def find_scorer(name: str, classes: NDArray[Any] | None) -> Callable[..., float]:
+def find_scorer(name: str, classes: NDArray[Any] | None, parameter: str = "scoring") -> Callable[..., float]:
     """scikit-learn's scorer of this name; an unknown one is refused with names that are like it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -99,10 +99,10 @@ def find_scorer(name: str, classes: NDArray[Any] | None) -> Callable[..., float]
             return get_scorer(name)
         except (ValueError, KeyError):
             near = difflib.get_close_matches(name.lower(), get_scorer_names(), n=3, cutoff=0.5)
-            names = ", ".join(map(repr, near)) if near else _advice(classes)
+            advice = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Use {_advice(classes)}."
             raise ValueError(
-                f"scoring={name!r} is not the name of a scikit-learn scorer. Use {'one like ' if near else ''}{names}, or a "
-                "callable scorer(estimator, X, y); sklearn.metrics.get_scorer_names() lists all names."
+                f"{parameter}={name!r} is not the name of a scikit-learn scorer. {advice} sklearn.metrics.get_scorer_names() "
+                "lists all names."
             ) from None
 
 

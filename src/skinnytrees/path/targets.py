@@ -44,7 +44,9 @@ def falling_targets(groups: Groups, budget: float, rules: SizeRules, power: floa
     """
     n_groups, price = len(groups), groups.price
     least = max(int(groups.always_selected.sum()), 1)
-    wanted = int(budget / price[0] + _ROUNDING) if has_equal_prices(groups) and price[0] > 0 else least
+    wanted = least
+    if has_equal_prices(groups) and price[0] > 0:
+        wanted = int(min(budget / price[0] + _ROUNDING, n_groups))
     fine = np.arange(1, rules.every_size_below + 1)
     n_coarse = max(0, int(np.log(fine[-1] / n_groups) / np.log(rules.ratio)))
     coarse = np.floor(n_groups * rules.ratio ** np.arange(n_coarse + 1))

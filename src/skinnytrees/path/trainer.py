@@ -15,6 +15,7 @@ from skinnytrees.activations import Activation
 from skinnytrees.exceptions import DivergenceError
 from skinnytrees.kernels.state import Data, Functions, Trees, view_trees
 from skinnytrees.losses import Loss, evaluate_loss
+from skinnytrees.path.coordinates import Coordinates
 from skinnytrees.path.rules import Blend, Recipe
 from skinnytrees.threads import side_by_side
 from skinnytrees.training.loop import TrainingSettings, evaluate, refuse_divergence, run_epochs
@@ -42,7 +43,15 @@ class Trainer:
         return TrainingSettings(self.loss, self.activation, 1, 1, 1.0, 0.0).functions(np.float32)
 
     def train(self, trees: Trees, data: Data, recipe: Recipe, rng: np.random.Generator) -> float:
-        """Train in place at a fixed support and return the last epoch's mean loss.
+        """Train in place at a fixed support and return the last epoch's mean loss."""
+        coordinates = Coordinates(data, recipe.variance_floor)
+        coordinates.enter(trees)
+        loss = self._train_or_recall(trees, coordinates.data, recipe, rng)
+        coordinates.leave(trees)
+        return loss
+
+    def _train_or_recall(self, trees: Trees, data: Data, recipe: Recipe, rng: np.random.Generator) -> float:
+        """Train in place.
 
         What an earlier process has trained from the same start on the same data is taken from the memory.
         """
@@ -99,10 +108,14 @@ class Trainer:
 
     def start_each(self, data: Data, recipes: Sequence[Recipe], rng: np.random.Generator) -> list[tuple[Trees, float]]:
         """A new ensemble by each of the recipes; they and their copies are trained in parallel."""
+        coordinates = {floor: Coordinates(data, floor) for floor in {recipe.variance_floor for recipe in recipes}}
 
         def one_copy(recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
-            trees = recipe.start.trees(data.X, recipe.n_trees, recipe.depth, self.n_outputs, rng)
-            return trees, self.train(trees, data, recipe, rng)
+            here = coordinates[recipe.variance_floor]
+            trees = recipe.start.trees(here.data.X, recipe.n_trees, recipe.depth, self.n_outputs, rng)
+            loss = self._train_or_recall(trees, here.data, recipe, rng)
+            here.leave(trees)
+            return trees, loss
 
         tasks = [
             functools.partial(one_copy, recipe, own_rng)

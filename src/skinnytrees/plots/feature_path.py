@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import get_scorer
 
 from skinnytrees.exceptions import refuse_unless
+from skinnytrees.path.scoring import find_scorer
 from skinnytrees.plots.style import clean, new_axes, palette, whole_numbers
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class FeaturePathDisplay:
             f"metric={metric!r} is to be computed on rows, but there are none. Give X and y that were not trained on, or use "
             "metric='val_score'.",
         )
-        score = get_scorer(metric)
+        score = find_scorer(metric, getattr(estimator, "classes_", None), "metric")
         scores = np.array([score(_at_entry(estimator, entry), X, y) for entry in range(len(path))])
         return cls._make(path, scores, None, f"{metric} on the given rows", x).plot(ax)
 
@@ -135,7 +135,7 @@ class FeaturePathDisplay:
         refuse_unless(x in (None, "n_features", "cost"), f"x={x!r} is no axis of the path. Use 'n_features' or 'cost'.")
         costs_differ = not np.array_equal(path.cost, path.n_features)
         x = x or ("cost" if costs_differ else "n_features")
-        # A budget speaks of costs, which are numbers of features where no costs were given.
+        # A budget limits costs, which are numbers of features where no costs were given.
         has_budget = path.budget is not None and (x == "cost" or not costs_differ) and path.budget < path.cost.max()
         return cls(
             getattr(path, x), y, error, path.chosen, int(path.n_features[path.chosen]),

@@ -1,7 +1,9 @@
-"""What all pictures share: colours that are legible on light and dark axes, short names, axes."""
+"""Common parts of all plots: colours that are legible on light and dark axes, short names, axes."""
 
 import re
 from typing import Any, NamedTuple
+
+from skinnytrees.exceptions import import_optional
 
 INK, ACCENT, PALE = "#1b3a4b", "#d1495b", "#8fb8c9"
 
@@ -25,11 +27,7 @@ def new_axes(ax: Any = None, figsize: tuple[float, float] = (7, 4)) -> Any:
 
 def import_pyplot() -> Any:
     """matplotlib.pyplot, or an error that says how to get it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("Plots need matplotlib: pip install 'skinnytrees[plots]'.") from error
-    return plt
+    return import_optional("matplotlib.pyplot", "A plot", "plots")
 
 
 def palette(ax: Any) -> Palette:

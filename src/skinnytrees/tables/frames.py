@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import difflib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +25,16 @@ _NESTED = (nw.List, nw.Array, nw.Struct, nw.Binary)
 # A sparse matrix of no more values than this is read as a dense table, which takes 32 MB at most: the same table then gives the
 # same model, whichever way it is stored.
 _DENSE_UP_TO = 2**22
+# So is a larger one of which at least this fraction is not zero: as a sparse matrix it takes as much memory.
+_DENSE_FROM = 0.5
 # Errors of scikit-learn that say enough.
-_CLEAR_ERRORS = ("Found array with", "Input X contains", "Expected 2D array")
+_CLEAR_ERRORS = (
+    "Found array with",
+    "Input X contains",
+    "Expected 2D array",
+    "Expected a 2-dimensional",
+    "np.matrix is not",
+)
 
 
 def open_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None", *, reset: bool) -> Any:
@@ -73,7 +82,7 @@ def find_panel(X: Any, names: NDArray[Any] | None, columns: NDArray[np.intp], n_
 
 
 def read_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None") -> Any:
-    """An opened table as numbers: row-major, or CSR if it is sparse and large; a frame's categories become numbers."""
+    """An opened table as numbers: row-major, or CSR if it is large and mostly zero; a frame's categories become numbers."""
     if is_frame(X):
         X = (Vocabulary({}) if vocabulary is None else vocabulary).read(X)
     with _clear_errors(), np.errstate(over="ignore", invalid="ignore"):  # sums that only look for infinite values
@@ -83,7 +92,11 @@ def read_table(estimator: Any, X: Any, vocabulary: "Vocabulary | None") -> Any:
         )  # fmt: skip
     if not sparse.issparse(numbers):
         return numbers
-    return numbers.toarray() if np.prod(numbers.shape) <= _DENSE_UP_TO else _canonical(numbers)
+    n_cells = math.prod(numbers.shape)
+    if n_cells > _DENSE_UP_TO:
+        numbers = _canonical(numbers)
+    is_dense = n_cells <= _DENSE_UP_TO or numbers.nnz >= _DENSE_FROM * n_cells
+    return numbers.toarray() if is_dense else numbers
 
 
 def read_columns(estimator: Any, X: Any, vocabulary: "Vocabulary | None", columns: NDArray[np.intp]) -> Any:
@@ -126,6 +139,15 @@ def is_frame(X: Any) -> bool:
     return not isinstance(X, np.ndarray | list) and not sparse.issparse(X) and bool(is_into_dataframe(X))
 
 
+def unbatched(X: Any) -> Any:
+    """A batch of Arrow as a table; anything else as it is."""
+    if type(X).__name__ != "RecordBatch" or not hasattr(X, "schema"):
+        return X
+    import pyarrow
+
+    return pyarrow.Table.from_batches([X])
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """The categories of a frame's columns that are not numbers: category number c of column k is ``words[k][c]``."""
@@ -160,7 +182,7 @@ class Vocabulary:
                 continue
             codes = self.words[k]
             try:
-                out[:, k] = [np.nan if _is_missing(value) else codes.get(value, -1) for value in _values(column)]
+                out[:, k] = [np.nan if is_missing(value) else codes.get(value, -1) for value in _values(column)]
             except (TypeError, ValueError) as error:
                 raise _not_words(name, error) from error
         return out
@@ -180,6 +202,7 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
     """
     if groups is None:
         return None
+    refuse_masked(groups, "groups", "Give these rows labels of their own")
     # As text, a missing label of a list would be a label like any other.
     labels = np.asarray(groups) if hasattr(groups, "dtype") else np.asarray(groups, dtype=object)
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -191,7 +214,7 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
     refuse_unless(
         len(labels) == n_rows, f"groups has {len(labels)} labels, but X has {n_rows} rows. Give one label per row."
     )
-    missing = np.flatnonzero([_is_missing(label) for label in labels] if labels.dtype == object else labels != labels)
+    missing = np.flatnonzero([is_missing(label) for label in labels] if labels.dtype == object else labels != labels)
     refuse_unless(
         len(missing) == 0,
         f"groups has no label in {len(missing)} of {n_rows} rows, such as {missing[:3].tolist()}. "
@@ -207,16 +230,23 @@ def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
     return labels
 
 
+def refuse_masked(values: Any, name: str, remedy: str) -> None:
+    """Refuse values under a mask, which arrays made of them would show again."""
+    if isinstance(values, np.ma.MaskedArray):
+        n_masked = np.ma.count_masked(values)
+        refuse_unless(
+            n_masked == 0, f"{name} has {n_masked} masked values of {values.size}. {remedy}, or leave the rows out."
+        )
+
+
 def _refuse_unreadable(X: Any) -> Any:
-    """Refuse what would be misread; a masked array becomes one with missing values."""
-    refuse_unless(
-        isinstance(X, np.ndarray) or not isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame),
-        f"X is a {type(X).__name__}, whose rows have not been read yet. Collect them first, as with X.collect().",
-    )
-    if sparse.issparse(X):
+    """Refuse what would be misread; a masked array becomes one with missing values, a batch of Arrow a table."""
+    X = unbatched(X)
+    refuse_unless(not is_lazy(X), LAZY.format("X", type(X).__name__, "X." + collecting(X)))
+    if sparse.issparse(X) and X.ndim == 2:
         _refuse_malformed(X)
-    if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in _NUMBERS:
-        X = np.ma.filled(X.astype(np.float64), np.nan)
+    if isinstance(X, np.ma.MaskedArray):
+        X = _without_mask(X)
     kind = "" if is_frame(X) else getattr(getattr(X, "dtype", None), "kind", "")
     refuse_unless(kind != "c", _COMPLEX.format("X"))
     refuse_unless(
@@ -227,10 +257,44 @@ def _refuse_unreadable(X: Any) -> Any:
     return X
 
 
+LAZY = "{} is a {}, whose rows have not been read yet. Collect them first, as with {}."
 _COMPLEX = (
     "Complex data not supported: {} holds complex numbers, which cannot be ordered. Use their real and imaginary parts, or "
     "their absolute values, as columns of their own."
 )
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether X stands for rows that are still to be read; names of columns that occur twice are refused on the way."""
+    if isinstance(X, np.ndarray):
+        return False
+    try:
+        return isinstance(nw.from_native(X, pass_through=True, allow_series=True), nw.LazyFrame) or hasattr(
+            X, "read_all"
+        )
+    except nw.exceptions.DuplicateError as error:
+        names = [str(name) for name in (X.columns if hasattr(X, "iloc") else X.schema.names)]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"Two columns have the name {twice!r}, so that a selection by name is not clear. Use a name of its own for each."
+        ) from error
+
+
+def collecting(X: Any) -> str:
+    """The call that reads the rows of what is lazy in polars, DuckDB or Arrow."""
+    return next(
+        f"{name}()" for name in ("collect", "read_all", "df", "execute") if hasattr(X, name) or name == "execute"
+    )
+
+
+def _without_mask(X: Any) -> NDArray[Any]:
+    if X.dtype.kind in _NUMBERS:
+        return np.ma.filled(X.astype(np.float64), np.nan)
+    if X.dtype.kind not in "OSU":
+        return np.asarray(X.data)
+    values = np.array(X.data, dtype=object)
+    values[np.ma.getmaskarray(X)] = None
+    return values
 
 
 def _refuse_malformed(X: Any) -> None:
@@ -238,11 +302,15 @@ def _refuse_malformed(X: Any) -> None:
     try:
         if X.format in ("csr", "csc", "bsr"):
             X.check_format(full_check=True)
-        elif X.format == "coo":
+        elif X.format != "coo":
+            X.tocsr().check_format(full_check=True)
+        elif not len(X.row) == len(X.col) == len(X.data):
+            raise ValueError("its rows, columns and values differ in number")
+        else:
             for axis, places in enumerate((X.row, X.col)):
                 if len(places) and not 0 <= places.min() <= places.max() < X.shape[axis]:
                     raise ValueError(f"an entry at {places.max()} is outside of the shape {X.shape}")
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         raise ValueError(
             f"X is a malformed sparse matrix ({error}). Build it again from its values, rows and columns, as with "
             "scipy.sparse.coo_array((values, (rows, columns)), shape)."
@@ -255,8 +323,9 @@ def _clear_errors() -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, ValueError) and (not error.args or str(error).startswith(_CLEAR_ERRORS)):
+        if str(error).startswith(_CLEAR_ERRORS) or (isinstance(error, ValueError) and not error.args):
             raise
+        refuse_unless(not str(error).startswith("Complex data"), _COMPLEX.format("X"))
         kind = TypeError if isinstance(error, TypeError) else ValueError  # scikit-learn tells them apart
         raise kind(
             f"X holds text, or something else, where numbers are expected ({error}). Fit on a pandas or polars frame, whose text "
@@ -306,7 +375,11 @@ def _values(column: Any) -> list[Any]:
 
 def _number_words(column: Any, name: str) -> dict[Any, int]:
     try:
-        seen = {value for value in _values(column) if not _is_missing(value)}
+        seen = {value for value in _values(column) if not is_missing(value)}
+    except (TypeError, ValueError) as error:
+        raise _not_words(name, error) from error
+    refuse_unless(not any(isinstance(value, complex) for value in seen), _COMPLEX.format(f"column {name!r}"))
+    try:
         return {value: code for code, value in enumerate(sorted(seen, key=lambda value: (str(type(value)), value)))}
     except (TypeError, ValueError) as error:
         raise _not_words(name, error) from error
@@ -319,7 +392,8 @@ def _not_words(name: str, error: Exception) -> ValueError:
     )
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for nothing: None, NaN, or what pandas uses."""
     # pandas' own marks are asked for by name: comparing them with anything gives neither True nor False.
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
@@ -330,6 +404,9 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
             return _seconds(column)
         if hasattr(column, "iloc"):
             return column.to_numpy(dtype=np.float64, na_value=np.nan)
+        wrapped = nw.from_native(column, series_only=True)
+        if wrapped.dtype in (nw.Int128, nw.UInt128):  # numpy has no such numbers
+            return wrapped.cast(nw.Float64).to_numpy()
         return np.asarray(column.to_numpy(), dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
@@ -342,7 +419,7 @@ def _seconds(column: Any) -> NDArray[np.float64]:
     """Seconds since 1970 of moments, in universal time, since midnight of times of day, or seconds that durations last."""
     dtype = nw.from_native(column, series_only=True).dtype
     if dtype in (nw.Date, nw.Time):
-        return np.array([np.nan if _is_missing(value) else _seconds_of(value) for value in _values(column)])
+        return np.array([np.nan if is_missing(value) else _seconds_of(value) for value in _values(column)])
     unit = "timedelta64[us]" if dtype == nw.Duration else "datetime64[us]"
     times = column.to_numpy(dtype=unit) if hasattr(column, "iloc") else column.to_numpy().astype(unit)
     return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6)

@@ -53,6 +53,10 @@ class Groups:
         always_selected = groups.combine(np.isin(np.arange(n_features), always), np.logical_or)
         usable = np.isfinite(price)
         refuse_unless(
+            bool(usable.any()),
+            "Every group has a column of infinite cost, so none can be used. Give all columns of some group finite costs.",
+        )
+        refuse_unless(
             not np.any(always_selected & ~usable),
             "always_select names a column whose cost is infinite. Give it a finite cost.",
         )

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
 from skinnytrees.exceptions import refuse_unless
+from skinnytrees.tables.frames import refuse_masked
 from skinnytrees.tables.table_views import StackedRows, pick_rows
 
 # Columns read to put rows in order; rows that agree in all of them are compared in full.
@@ -135,6 +136,7 @@ def stored_alike(X: Any, example: Any) -> Any:
 
 def read_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
     """One weight per row, not negative and not all zero."""
+    refuse_masked(sample_weight, "sample_weight", "Use weights of 0")
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     largest = float(weight.max())
     refuse_unless(largest > 0, "sample_weight is zero for every row. Give some rows a positive weight.")
@@ -351,6 +353,11 @@ def check_folds(
         refuse_unless(
             n_kept > 0,
             f"cv gives a fold with no rows of positive weight to train on (and {n_held} held out). Use folds that have both.",
+        )
+        n_both = len(np.intersect1d(kept, held))
+        refuse_unless(
+            n_both == 0,
+            f"cv gives a fold that holds out {n_both} of the rows it trains on. Use folds whose two sides have no row in common.",
         )
         found.append((kept, held))
     refuse_unless(len(found) > 0, "cv gives no fold that holds out rows. Use a number of folds, such as 5.")

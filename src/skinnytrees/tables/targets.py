@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from skinnytrees.exceptions import refuse_unless
-from skinnytrees.tables.frames import _is_missing, is_frame
+from skinnytrees.tables.frames import LAZY, collecting, is_frame, is_lazy, is_missing
 
 # Predictions are made in single precision, whose numbers reach from 1e-38 to 3e38.
 _LARGEST = 1e36
@@ -31,25 +31,45 @@ def open_target(estimator: Any, y: Any) -> Any:
         y is not None,
         f"{type(estimator).__name__} requires y to be passed, but the target y is None. Pass the targets as y.",
     )
-    refuse_unless(
-        not isinstance(nw.from_native(y, pass_through=True, allow_series=True), nw.LazyFrame),
-        f"y is a {type(y).__name__}, whose rows have not been read yet. Collect them first, as with y.collect().",
-    )
+    refuse_unless(not is_lazy(y), LAZY.format("y", type(y).__name__, "y." + collecting(y)))
     refuse_unless(not sparse.issparse(y), "y is a sparse matrix. Pass a dense array, as with y.toarray().")
+    _refuse_named(y)
     if is_frame(y):
         y = nw.from_native(y).to_numpy()
+    if isinstance(y, np.ma.MaskedArray):
+        _refuse_rows(np.ma.getmaskarray(y))
+        y = y.data
     values = _as_array(y)
-    refuse_unless(
-        values.dtype.kind != "V",
-        f"y has several named values per row ({', '.join(values.dtype.names or ['no names'])}). Pairs of time and event cannot "
-        "be fitted: censored survival times are not supported. Pass one number or class per row.",
-    )
+    refuse_unless(values.dtype.kind != "V", _NAMED.format(", ".join(values.dtype.names or ["no names"])))
     refuse_unless(
         values.dtype.kind != "c",
         "Complex data not supported: y holds complex numbers, which cannot be ordered. Pass their real or absolute values.",
     )
     _refuse_missing(values)
     return y if hasattr(y, "dtype") and hasattr(y, "ndim") and values.dtype.kind != "O" else values
+
+
+_NAMED = (
+    "y has several named values per row ({}). Pairs of time and event cannot be fitted: censored survival times are not "
+    "supported. Pass one number or class per row."
+)
+
+
+def _refuse_named(y: Any) -> None:
+    """Refuse a Series of structs, which would become the columns of an array."""
+    wrapped = nw.from_native(y, pass_through=True, allow_series=True)
+    if isinstance(wrapped, nw.Series) and isinstance(wrapped.dtype, nw.Struct):
+        raise ValueError(_NAMED.format(", ".join(field.name for field in wrapped.dtype.fields)))
+
+
+def _refuse_nested(values: NDArray[Any]) -> None:
+    """Refuse objects of which one row has several values."""
+    nested = {type(value).__name__ for value in values.ravel() if isinstance(value, list | tuple | dict | np.ndarray)}
+    refuse_unless(
+        not nested,
+        f"y holds {', '.join(sorted(nested))} values, of which one row has several. Pass one number or "
+        "class per row, or a column per target.",
+    )
 
 
 def warn_of_survival_pairs(Y: NDArray[np.float64]) -> None:
@@ -96,14 +116,21 @@ def _as_array(y: Any) -> NDArray[Any]:
 
 def _refuse_missing(values: NDArray[Any]) -> None:
     if values.dtype.kind == "O":
-        missing = np.array([_is_missing(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
+        _refuse_nested(values)
+        missing = np.array([is_missing(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
     elif values.dtype.kind in "Mm":
         missing = np.isnat(values)
     else:
         missing = values != values
-    rows = np.flatnonzero(missing.reshape(len(values), -1).any(axis=1)) if values.ndim and values.size else np.zeros(0)
+    _refuse_rows(missing)
+
+
+def _refuse_rows(missing: NDArray[np.bool_]) -> None:
+    """Refuse rows of which a target is missing."""
+    n_rows = len(missing) if missing.ndim else 1
+    rows = np.flatnonzero(missing.reshape(n_rows, -1).any(axis=1)) if missing.size else np.zeros(0)
     refuse_unless(
         len(rows) == 0,
-        f"Input y contains NaN or None: {len(rows)} of {len(values) if values.ndim else 1} rows have no target, such as "
-        f"{rows[:3].tolist()}. Leave these rows out of X and y.",
+        f"Input y contains NaN or None: {len(rows)} of {n_rows} rows have no target, such as {rows[:3].tolist()}. Leave these "
+        "rows out of X and y.",
     )

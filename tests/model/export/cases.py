@@ -132,4 +132,13 @@ def unscaled() -> Case:
     return Case(model, odd_rows(1e3 * X[::3]))
 
 
-ALL = {case.__name__: case for case in (mixed, several_classes, regression, counts, unscaled)}
+@functools.cache
+def folded() -> Case:
+    """A smaller size of a path that screens columns before it prunes them: curves of the folded rank, which falls and rises."""
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(560, 110))).add_prefix("c")
+    y = (X["c3"] ** 2 + X["c5"] ** 2 < 1.4).to_numpy().astype(int)
+    model = SkinnyTreesClassifier(4, size_rule="full", **SMALL).fit(X[:510], y[:510])
+    return Case(model.at(3), odd_rows(X[510:]))
+
+
+ALL = {case.__name__: case for case in (mixed, several_classes, regression, counts, unscaled, folded)}

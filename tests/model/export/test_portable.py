@@ -34,6 +34,8 @@ def test_cases_have_every_kind_of_design_column():
     assert {one.kind for one in inputs} == {"number", "category", "text"}
     assert any(one.has_missing_column for one in inputs)
     assert any(one.curves for one in inputs)
+    rises = [np.diff(heights) for one in inputs for heights in one.curves]
+    assert any((rise < 0).any() and (rise > 0).any() for rise in rises), "a folded rank"
     assert any(None in one.levels for one in inputs)
     assert any(isinstance(level, float) and level % 1 for one in inputs for level in one.levels)
 

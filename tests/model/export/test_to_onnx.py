@@ -40,6 +40,19 @@ def test_onnx_gives_predictions_and_labels_of_the_model(name, tmp_path):
         assert found.tolist() == case.model.predict(case.table).tolist()
 
 
+@pytest.mark.parametrize("name", ["mixed", "regression", "unscaled", "folded"])
+def test_infinite_number_counts_as_one_beyond_all_others(name, tmp_path):
+    case = cases.ALL[name]()
+    X = pd.concat([case.X.iloc[:8]] * 2, ignore_index=True)
+    numbers = [column for column in case.inputs if column not in case.text_columns]
+    for k, sign in enumerate((-1, 1)):
+        X.loc[8 * k : 8 * k + 7, numbers[k % len(numbers)]] = sign * 3e38
+    far = cases.Case(case.model, X)
+    infinite = cases.Case(case.model, X.replace({3e38: np.inf, -3e38: -np.inf}))
+    given = run_onnx(content_of(far, tmp_path), onnx_feeds(infinite))[-1]
+    np.testing.assert_allclose(given, far.expected, rtol=1e-5, atol=1e-5)
+
+
 def test_ten_thousand_rows_of_mixed_types_agree_to_1e_5(tmp_path):
     case = in_single_precision(replace(cases.mixed(), X=cases.mixed_frame(10_000, 2)[0]))
     labels, given = run_onnx(content_of(case, tmp_path), onnx_feeds(case))

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from skinnytrees import SkinnyTreesClassifier
@@ -32,6 +33,23 @@ def test_statement_gives_predictions_of_the_model_in_postgresql(tmp_path):
         for make_case in cases.ALL.values():
             case = make_case()
             check_result(run_postgres(case, tmp_path, socket), case)
+
+
+@pytest.mark.parametrize("run", [run_sqlite, run_duckdb])
+@pytest.mark.parametrize(("name", "columns"), [("mixed", ["age", "stage"]), ("counts", ["b"])])
+def test_row_with_an_infinite_number_which_the_model_refuses_has_no_prediction(name, columns, run, tmp_path):
+    case = cases.ALL[name]()
+    X = pd.concat([case.X.iloc[:3]] * (1 + 2 * len(columns)), ignore_index=True)
+    for k, column in enumerate(columns):
+        X.loc[2 * k, column], X.loc[2 * k + 1, column] = np.inf, -np.inf
+    infinite, finite = X.iloc[: 2 * len(columns)], X.iloc[2 * len(columns) :].reset_index(drop=True)
+    with pytest.raises(ValueError, match="infinity"):
+        case.model.predict(infinite)
+    result = run(cases.Case(case.model, X), tmp_path)
+    assert result.drop(columns="key column").iloc[: len(infinite)].isna().all(axis=None)
+    expected = cases.Case(case.model, finite).expected
+    given = result.iloc[len(infinite) :, -expected.shape[1] :].to_numpy(dtype=float)
+    cases.assert_equal_to_single_precision(given, expected)
 
 
 def test_schema_is_quoted_apart_from_the_table():

@@ -11,6 +11,7 @@ what it relies on, and ``benchmarks/bridge_tricks.py`` measures whether it is st
 ``views``        views of matrices without the wrapping and clipping of slices
 ``gemm``         BLAS products with alpha and beta, into blocks of existing arrays
 ``atomics``      atomic loads, stores and additions
+``forks``        processes that are forked while another thread compiles
 ``notice``       a line on standard error when kernels have to be compiled
 ===============  ===============================================================================
 """

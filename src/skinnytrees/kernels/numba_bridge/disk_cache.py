@@ -5,10 +5,13 @@ runs whatever its cache files hold: a truncated file stops every fit, a flipped 
 public way to change either, so the object that reads and writes its files is replaced, and the method that saves is wrapped.
 """
 
+import contextlib
 import functools
+import glob
 import hashlib
 import pickle
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,8 @@ from numba.core.caching import IndexDataCacheFile
 from numba.core.ccallback import CFunc
 from numba.core.sigutils import normalize_signature
 
+# Seconds after which an unfinished file is one that a killed process has left behind: writing takes milliseconds.
+_ABANDONED = 600.0
 _N_BYTES = hashlib.sha256().digest_size
 
 
@@ -74,6 +79,7 @@ class CheckedCacheFile(IndexDataCacheFile):
 
     def _write(self, path: str, data: Any) -> None:
         content = self._dump(data)
+        _remove_unfinished(Path(path))
         with self._open_for_write(path) as file:
             file.write(self._depends_on + _sha256(self._depends_on + content) + content)
 
@@ -103,6 +109,14 @@ def _save_if_possible(save: Callable[[Any, Any], None], folder: str, signature: 
         save(signature, data)
     except OSError as error:
         _tell_once("cannot keep compiled kernels", folder, f" ({error}); every new process compiles them again.")
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what processes have left behind that were killed while they wrote this file; numba names it so."""
+    for left in path.parent.glob(f"{glob.escape(path.name)}.tmp.*"):
+        with contextlib.suppress(OSError):  # another process may remove it, too
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                left.unlink()
 
 
 _told: set[str] = set()

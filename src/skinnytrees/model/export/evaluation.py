@@ -1,4 +1,4 @@
-"""The formulas of ``PortableModel`` in numpy and double precision, for what a file says about a model besides its weights."""
+"""The formulas of ``PortableModel`` in numpy and double precision, for what a file reports about a model besides its weights."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

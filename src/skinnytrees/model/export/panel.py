@@ -1,4 +1,4 @@
-"""What people who measure a model's columns ask about them: usual range, typical value, scale, direction, importance."""
+"""Facts about a model's columns for those who measure them: usual range, typical value, scale, direction, importance."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -91,12 +91,12 @@ def typical_row(model: PortableModel, X: Columns | None) -> dict[str, Level]:
 
 
 def outcome_names(model: PortableModel) -> list[str]:
-    """What a direction is told of: the second of two classes, every one of several, or every predicted number."""
+    """Outcomes that have a direction: the second of two classes, each of several classes, or each predicted number."""
     return list(model.output_names[1:] if len(model.labels) == 2 else model.output_names)
 
 
 def directions(model: PortableModel, X: Columns | None) -> list[list[str]]:
-    """For every input, how each outcome moves while the input grows through its usual range and the others stay.
+    """For every input, how each outcome moves while the input increases through its usual range and the others stay fixed.
 
     "+" and "-" where it moves one way, "non-monotone" where it does not, "none" where it does not move, "by category" for
     categories, and "" where no range is known. The movement is the mean over rows of X, or that of the typical row.

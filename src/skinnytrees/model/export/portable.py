@@ -177,7 +177,7 @@ def describe(
     words : mapping
         For each column that was read as categories, the number that each category has in the encoder.
     loss : Loss
-        Says how raw outputs become predictions.
+        Determines how raw outputs become predictions.
     classes : sequence
         Labels of a classifier; empty for a regressor.
 

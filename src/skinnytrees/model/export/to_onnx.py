@@ -6,7 +6,6 @@ What an input becomes is computed in double precision, so that rows come to the 
 trees compute in single precision, as in Python.
 """
 
-import importlib
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import import_optional, refuse_unless
 from skinnytrees.model.export.portable import PortableModel, level_tolerance
 
 OPSET, ML_OPSET, IR_VERSION = 15, 2, 8
@@ -71,7 +70,7 @@ def to_bytes(model: PortableModel, input_type: str = "float") -> bytes:
     model : PortableModel
         What to write.
     input_type : {"float", "double"}, default="float"
-        Type of the inputs that are numbers. Doubles are for numbers that single precision cannot tell apart.
+        Type of the inputs that are numbers. Doubles are for numbers that single precision cannot distinguish.
 
     Returns
     -------
@@ -290,13 +289,7 @@ def make_tensor(name: str, values: NDArray[Any]) -> Any:
 
 def import_extra(module: str) -> Any:
     """A module of the extra for ONNX."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"To export ONNX, the package {module.split('.')[0]} is needed, which is not installed. "
-            "Run: pip install 'skinnytrees[onnx]'"
-        ) from error
+    return import_optional(module, "The export to ONNX", "onnx")
 
 
 def _free_name(name: str, taken: set[str]) -> str:

@@ -20,6 +20,7 @@ _MOST_COLUMNS = 1_600
 _FARTHEST_POWER = 700
 # Beyond all values of a table, and far enough from the end of double precision that differences of two are still numbers.
 _LARGEST = 1e300
+_LARGEST_FINITE = np.finfo(np.float64).max
 
 
 def to_bytes(model: PortableModel, table: str = "data", key: str = "id") -> bytes:
@@ -31,7 +32,7 @@ def to_bytes(model: PortableModel, table: str = "data", key: str = "id") -> byte
         What to write.
     table : str, default="data"
         Table or view to read, after its schema and a dot if it has one. Its columns have the names of the model's inputs, and
-        missing values are NULL.
+        missing values are NULL. A row with an infinite number has the prediction NULL.
     key : str, default="id"
         Column of the table that the result repeats, so that it can be joined.
 
@@ -51,7 +52,7 @@ def to_bytes(model: PortableModel, table: str = "data", key: str = "id") -> byte
     tables = [_inputs(model, table, key), *pieces, _design(model), _trees(model), _splits(model), _sums(model)]
     return (
         f"-- A model fitted by skinnytrees, as one statement. It reads {_list_names(model)}\n"
-        f"-- and {_quoted(key)} from {_table(table)}; NULL is a missing value.\n"
+        f"-- and {_quoted(key)} from {_table(table)}; NULL is a missing value, and the answer to an infinite number.\n"
         "WITH\n" + ",\n".join([*tables, _predictions(model)]) + f"\n{_result(model, key)}\n"
     ).encode()
 
@@ -110,7 +111,11 @@ def _formulas(one: Input, x: str) -> list[str]:
     if one.has_missing_column:
         made.append(_if(f"{x} IS NULL"))
     made += [_curve(x, c) for c in range(len(one.curves))]
-    return made + [_if(_is_level(x, level)) for level in one.levels]
+    made += [_if(_is_level(x, level)) for level in one.levels]
+    if one.kind != "text":
+        # Every tree reads every design column, so that one NULL makes the prediction NULL.
+        made[0] = f"CASE WHEN ABS({x}) > {_number(_LARGEST_FINITE)} THEN NULL ELSE {made[0]} END"
+    return made
 
 
 def _if(condition: str) -> str:
@@ -150,7 +155,7 @@ def _pieces(one: Input, x: str) -> str:
 
 def _values(rows: np.ndarray, digits: str) -> str:
     texts = np.char.mod(digits, rows).tolist()
-    # The first row tells the type of the columns: without it some databases compute with decimal numbers.
+    # The first row determines the type of the columns: without the cast, some databases compute with decimal numbers.
     texts[0] = [f"CAST({text} AS DOUBLE PRECISION)" for text in texts[0]]
     return "(VALUES\n    " + ",\n    ".join(f"({', '.join(row)})" for row in texts) + ")"
 
@@ -168,7 +173,7 @@ def _trees(model: PortableModel) -> str:
 
 
 def _splits(model: PortableModel) -> str:
-    """For every row and tree, the fraction that goes left at every split."""
+    """For every row and tree, the probability of going left at every split."""
     columns = ["ROW_NUMBER() OVER () AS row_number", "row_id", "row_key"]  # as in the design
     bound = np.abs(model.W).T.astype(np.float64) @ _largest_design(model) + np.abs(model.b)
     bounds = bound.reshape(model.n_nodes, model.n_trees).max(axis=1) / model.theta
@@ -261,8 +266,8 @@ def _result(model: PortableModel, key: str) -> str:
 
 
 def _label(model: PortableModel) -> str:
-    """The first of the most probable classes."""
+    """The first of the most probable classes; NULL where the probabilities are."""
     labels = [str(label) if isinstance(label, int) else _text(label) for label in model.labels]
     outputs = range(model.n_outputs)
     cases = [f"WHEN {' AND '.join(f'p{c} >= p{j}' for j in outputs if j != c)} THEN {labels[c]}" for c in outputs[:-1]]
-    return f"CASE {' '.join(cases)} ELSE {labels[-1]} END"
+    return f"CASE WHEN p0 IS NULL THEN NULL {' '.join(cases)} ELSE {labels[-1]} END"

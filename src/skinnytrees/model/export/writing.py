@@ -47,7 +47,7 @@ def _format_name(file: File, format: str | None) -> str:
         refuse_unless(format in FORMATS, f"format={format!r} is not known. Use one of {known}.")
         return format
     if not isinstance(file, str | os.PathLike):
-        raise ValueError(f"file={file!r} has no suffix that tells the format. Give format=, one of {known}.")
+        raise ValueError(f"file={file!r} has no suffix to take the format from. Give format=, one of {known}.")
     name = Path(file).suffix.lower().removeprefix(".")
     refuse_unless(
         name in FORMATS,

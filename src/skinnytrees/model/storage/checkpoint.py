@@ -1,7 +1,8 @@
 """Checkpoints: what a fit has finished, in a file that another process can go on with after the first one was killed.
 
 A file is a sequence of records, each a key, a length and an archive with a check sum of its own (``archive``). Records are
-appended, and one that was cut off by a kill is dropped. Nothing is pickled.
+appended, and one that was cut off by a kill is dropped. Where the disk is full, the fit goes on without a new record. Nothing is
+pickled.
 """
 
 import contextlib
@@ -9,14 +10,15 @@ import os
 import struct
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.exceptions import refuse_unless
+from skinnytrees.exceptions import cannot_write, reason_of, refuse_unless
 from skinnytrees.model.storage.archive import Members, pack, unpack
 from skinnytrees.model.storage.files import fcntl, write_bytes
 from skinnytrees.training.memory import Remembered
@@ -40,7 +42,7 @@ def open_checkpoint(file: str | os.PathLike[str] | None) -> Iterator["Checkpoint
     path = Path(file)
     with contextlib.ExitStack() as stack:
         try:
-            stream = stack.enter_context(path.open("r+b" if path.exists() else "x+b"))
+            stream = stack.enter_context(_open(path, "r+b" if path.exists() else "x+b"))
         except FileNotFoundError as error:
             raise FileNotFoundError(f"There is no folder {path.parent}. Make it first, or name another.") from error
         checkpoint = Checkpoint(path, stream)
@@ -52,7 +54,7 @@ class Checkpoint:
     """Results of a fit by their keys; threads may share it, processes may not."""
 
     def __init__(self, path: Path, stream: IO[bytes]) -> None:
-        self.path, self.stream, self.lock = path, stream, threading.Lock()
+        self.path, self.stream, self.lock, self.has_warned = path, stream, threading.Lock(), False
         self.last_kept = self.last_synced = time.monotonic()
         self.place: dict[str, tuple[int, int]] = {}
         self._lock_file()
@@ -62,8 +64,7 @@ class Checkpoint:
             f"checkpoint={str(path)!r} is a file of something else. Name a new file for the checkpoint.",
         )
         if len(start) < len(_BEGINNING):
-            stream.seek(0)
-            stream.write(_BEGINNING)
+            self._begin()
         self._find_records()
 
     def recall(self, key: str) -> Remembered | None:
@@ -84,14 +85,12 @@ class Checkpoint:
         """Append a record."""
         content = pack({"numbers": dict(numbers), "names": list(arrays)}, [np.asarray(one) for one in arrays.values()])
         with self.lock:
-            start = self.stream.seek(0, os.SEEK_END)
-            self.stream.write(_HEAD.pack(key.encode(), len(content)) + content)
-            self.stream.flush()
-            self.place[key] = start + _HEAD.size, len(content)
             self.last_kept = time.monotonic()
-            if self.last_kept - self.last_synced > _SECONDS:
-                os.fsync(self.stream.fileno())
-                self.last_synced = self.last_kept
+            try:
+                self._append(key, content)
+            except OSError as error:
+                self._warn_once(error)
+                return
             self._write_anew_if_stale()
 
     def is_due(self) -> bool:
@@ -101,6 +100,38 @@ class Checkpoint:
     def close(self) -> None:
         """Give the file free."""
         self.stream.close()
+
+    def _begin(self) -> None:
+        self.stream.seek(0)
+        try:
+            _write_all(self.stream, _BEGINNING)
+        except OSError as error:
+            raise cannot_write(
+                error,
+                f"checkpoint={str(self.path)!r} cannot be written. Free space on its disk, or name a file elsewhere.",
+            ) from error
+
+    def _append(self, key: str, content: bytes) -> None:
+        """Write a record to the end, or leave the file as it was."""
+        start = self.stream.seek(0, os.SEEK_END)
+        try:
+            _write_all(self.stream, _HEAD.pack(key.encode(), len(content)) + content)
+        except OSError:
+            self.stream.truncate(start)
+            raise
+        self.place[key] = start + _HEAD.size, len(content)
+        if self.last_kept - self.last_synced > _SECONDS:
+            os.fsync(self.stream.fileno())
+            self.last_synced = self.last_kept
+
+    def _warn_once(self, error: OSError) -> None:
+        if not self.has_warned:
+            self.has_warned = True
+            warnings.warn(
+                f"checkpoint={str(self.path)!r} cannot be written ({reason_of(error)}). The fit goes on; if it is killed, what "
+                "it finishes from now on is lost. Free space on the disk to have it kept again.",
+                stacklevel=2,
+            )
 
     def _lock_file(self) -> None:
         if fcntl is None:
@@ -133,8 +164,23 @@ class Checkpoint:
         for key, (start, length) in self.place.items():
             self.stream.seek(start)
             records.append(_HEAD.pack(key.encode(), length) + self.stream.read(length))
-        write_bytes(self.path, _BEGINNING + b"".join(records))
+        try:
+            write_bytes(self.path, _BEGINNING + b"".join(records))
+        except OSError:  # no space for both: the old file goes on as long as it can
+            return
         self.stream.close()
-        self.stream = self.path.open("r+b")
+        self.stream = _open(self.path, "r+b")
         self._lock_file()
         self._find_records()
+
+
+def _open(path: Path, mode: str) -> IO[bytes]:
+    # Without a buffer, which would hold on to what a full disk did not take and try again at every later step.
+    return cast(IO[bytes], path.open(mode, buffering=0))
+
+
+def _write_all(stream: IO[bytes], content: bytes) -> None:
+    """Write without a buffer, where one call may take a part only."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[stream.write(rest) :]

@@ -7,15 +7,16 @@ removes: a lock tells it from one that somebody else is writing.
 
 import contextlib
 import importlib
+import io
 import os
 import re
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
-from skinnytrees.exceptions import ModelFileError
+from skinnytrees.exceptions import ModelFileError, cannot_write
 
 # Locks of files, which Windows does not have.
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
@@ -45,6 +46,8 @@ def write_bytes(file: File, content: bytes) -> None:
     if not isinstance(file, str | os.PathLike):
         if not hasattr(file, "write"):
             raise TypeError(f"file={file!r} is neither a path nor a binary file. Use a name such as 'model.skinny'.")
+        if isinstance(cast(Any, file), io.TextIOBase):
+            raise TypeError(f"{name_of(file)} takes text. Open the file with mode 'wb'.")
         file.write(content)
         return
     path = Path(os.path.realpath(file))
@@ -55,7 +58,13 @@ def write_bytes(file: File, content: bytes) -> None:
         return
     _refuse_places(path, mode)
     _remove_unfinished(path)
-    _replace(path, content, mode)
+    try:
+        _replace(path, content, mode)
+    except OSError as error:
+        kept = "" if mode is None else " The file that was there before is unchanged."
+        raise cannot_write(
+            error, f"{path} cannot be written.{kept} Free space on its disk, or name a file elsewhere."
+        ) from error
 
 
 def name_of(file: File) -> str:
