@@ -118,10 +118,10 @@ def trials_of(estimator: Any, n_trials: int) -> dict[str, Any]:
     return {f"{t}": clone(estimator).set_params(random_state=t, **setting) for t, setting in settings.items()}
 
 
-def best_trial(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The highest score of those that finished; of equal ones, the fewest columns."""
+def best_trial(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The highest score of those that count; of equal ones, the fewest columns. None where no trial counts."""
     finished = [row for row in rows if not row["error"]]
-    return max(finished, key=lambda row: (row["score"], -row["n_features"]))
+    return max(finished, key=lambda row: (row["score"], -row["n_features"]), default=None)
 
 
 def split_of(learning: int, judging: int) -> PredefinedSplit:
@@ -156,15 +156,16 @@ class Runner(NamedTuple):
             "stopped": len(stopped),
             "above_budget": len(above),
             "failed": len(failed),
-            "best_trial": int(best["system"]),
-            "validation_auc": best["score"],
+            "best_trial": int(best["system"]) if best else "",
+            "validation_auc": best["score"] if best else np.nan,
         }
-        return trials[best["system"]], known
+        return trials[best["system"]] if best else None, known
 
     def judge(self, data: PublishedData, estimator: Any, label: str) -> dict[str, float]:
         """Mean test AUC over the repetitions, with its standard error, columns and seconds."""
         X, y = np.vstack([data.X_train, data.X_test]), np.concatenate([data.y_train, data.y_test])
-        repeats = {f"{r}": clone(estimator).set_params(random_state=FIRST_REPEAT + r) for r in range(self.n_repeats)}
+        n_repeats = 0 if estimator is None else self.n_repeats
+        repeats = {f"{r}": clone(estimator).set_params(random_state=FIRST_REPEAT + r) for r in range(n_repeats)}
         rows = compare(
             X, y, repeats, [BUDGET], cv=split_of(len(data.y_train), len(data.y_test)),
             common_model=None, time_limit=self.patience * self.time_limit, results_file=self._file(f"{label}, repeats"),

@@ -39,6 +39,7 @@ def test_best_trial_has_finished_and_of_equal_ones_the_fewest_columns():
         {"system": "3", "score": None, "n_features": None, "error": "stopped after 60 s"},
     ]
     assert table2.best_trial(rows)["system"] == "2"
+    assert table2.best_trial(rows[3:]) is None
 
 
 @pytest.fixture(scope="module")
