@@ -181,6 +181,7 @@ def choose_style(
 ) -> tuple[Problem, PathSettings, Prepared]:
     """The problem, encoded in the style whose first ensemble is best on held-out rows, with the rules for it and its rows.
 
+    The first style stays unless another is clearly better, or unless its ensemble has learned nothing.
     Without held-out rows, or where nothing is pruned, the first style is taken. Where columns are screened first, the first
     ensemble that is pruned does not read all of them, and there is one style for that.
     """
@@ -203,8 +204,10 @@ def choose_style(
     tried = [(*first, prepared), *((*one, one[0].prepare(splits.training)) for one in others)]
     judged = first[0].prepare(held_out, np.zeros(1, dtype=np.intp)).data
     evidence = Evidence(np.array([said(*one) for one in tried]), judged.Y, judged.weight.astype(float))
-    compared = problem.judge(settings.scorer).compare(evidence)
-    return tried[int(np.flatnonzero(no_worse(compared, rules.style_noise))[0])]
+    judge = problem.judge(settings.scorer)
+    has_learned = judge.scores(evidence)[0][0] > 1 - rules.pruning.plateau
+    noise = rules.style_noise if has_learned else 0.0
+    return tried[int(np.flatnonzero(no_worse(judge.compare(evidence), noise))[0])]
 
 
 def walk_folds(

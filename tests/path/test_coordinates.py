@@ -100,3 +100,12 @@ def test_default_fit_finds_a_difference_between_nearly_equal_columns():
         if model is not without:
             assert {3, 7} <= set(np.flatnonzero(model.get_support()))
     assert scores[0] > 0.95 > scores[1] + 0.1
+
+
+def test_style_that_has_learned_nothing_gives_way_without_strong_evidence():
+    X = curves(600)
+    y = (X[:, 3] > X[:, 7]).astype(int)
+    model = SkinnyTreesClassifier(4, max_epochs=5, random_state=0)
+    model._rules = replace(DEFAULT_RULES, style_noise=1e9)
+    assert not model.fit(X, y).model_.encoder.curves.exists.any()
+    assert model.fit(X, (X[:, 3] > 0).astype(int)).model_.encoder.curves.exists.any()

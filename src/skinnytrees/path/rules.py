@@ -342,7 +342,8 @@ class PathRules:
     final: FinalRules = FinalRules()
     evidence: EvidenceRules = EvidenceRules()
     # The first is taken, unless held-out rows say that another's first ensemble is better by this many standard errors. That
-    # ensemble reads all columns and says less about few of them, so the evidence has to be strong.
+    # ensemble reads all columns and says less about few of them, so the evidence has to be strong. If the first style's ensemble
+    # is no better than a constant (``pruning.plateau``), the best is taken.
     styles: tuple[Style, ...] = (RANKS_AND_AXES, VALUES_AND_PLANES)
     style_noise: float = 2.0
     # The style where columns are screened before they are pruned.
