@@ -388,7 +388,8 @@ def test_thirty_candidates_are_compared_by_area_in_well_under_a_second():
 )
 def test_unknown_name_is_refused_with_the_nearest_names(name, nearest):
     with pytest.raises(
-        ValueError, match=rf"scoring='{name if name != '?' else '[?]'}' is not the name.* (Did you mean|Use) .*{nearest}"
+        ValueError,
+        match=rf"scoring='{name if name != '?' else '[?]'}' is not the name.* (Did you mean|Use) .*{nearest}",
     ):
         Scorer(name, WORDS[:2], to_probability)
 
