@@ -58,8 +58,8 @@ class AxisAligned:
     >>> from skinnytrees.starts import AxisAligned
     >>> X = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     >>> trees = AxisAligned(steepness=2.0).trees(X, 4, 2, 1, np.random.default_rng(0))
-    >>> (np.abs(trees.W).sum(axis=0) == 2).all()
-    np.True_
+    >>> bool((np.abs(trees.W).sum(axis=0) == 2).all())
+    True
     """
 
     steepness: float = 3.0

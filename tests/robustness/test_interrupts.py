@@ -11,9 +11,13 @@ import pytest
 
 # Much shorter than any of the fits below, much longer than an epoch, so that a busy machine does not matter.
 SOON = 8.0
+# A shell that starts the tests in the background lets them ignore Ctrl-C; the program does not.
 FIT = """
+import signal
 import numpy as np
 from skinnytrees import SkinnyTreesClassifier
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def say(line):
     print(line, flush=True)
