@@ -30,7 +30,7 @@ define test_in
 	$(call need_python,$(2))
 	$($(2)) -m venv --clear $(1)
 	$(1)/bin/python -m pip install -q $(3) -e ".[test]"
-	$(1)/bin/python -m pytest -q -n 2 -m "not shared"
+	$(1)/bin/python -m pytest -q -n 2 --dist loadfile -m "not shared"
 endef
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -48,7 +48,7 @@ demo: $(DEMO_STAMP)  ## Train on a small example and show the result
 	$(PY) examples/demo.py
 
 test: setup  ## Run the tests that need no data files
-	$(PY) -m pytest -n 2 -m "not shared"
+	$(PY) -m pytest -n 2 --dist loadfile -m "not shared"
 
 test-quick: setup  ## Run the tests that take moments, in less than a minute
 	$(PY) -m pytest -q -n 2 -m "not shared and not slow" tests/test_layers.py tests/test_sizes.py tests/test_losses.py \
