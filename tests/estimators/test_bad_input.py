@@ -239,27 +239,6 @@ def test_object_out_of_range_is_refused_when_it_is_made(make, words):
         make()
 
 
-def test_more_folds_than_rows_are_refused():
-    for fit in (classify, regress):
-        with pytest.raises(
-            ValueError, match=r"cv=61 asks for more folds than there are rows \(60\)\. Use a number up to 60"
-        ):
-            fit(cv=61)
-
-
-@pytest.mark.parametrize(
-    ("cv", "words"),
-    [
-        ([(range(30),)], r"not all pairs\. Give \(rows to train on, rows to hold out\)"),
-        ([range(30)], "not all pairs"),
-        ([(range(40), range(35, 60))], "holds out 5 of the rows it trains on"),
-    ],
-)
-def test_folds_that_are_no_pairs_or_share_rows_are_refused(cv, words):
-    with pytest.raises(ValueError, match=words):
-        classify(cv=cv)
-
-
 # ------------------------------------------------------------------------------------------------ budget and costs
 
 
