@@ -12,10 +12,12 @@ CASES := 2000
 SECONDS := 600
 
 # The Pythons of the three sets of versions. numpy of the oldest set does not exist for 3.13: so old versions meet the oldest Python,
-# and new ones the newest.
-OLDEST_PYTHON ?= python3.11
-MIDDLE_PYTHON ?= python3.12
-NEWEST_PYTHON ?= python3.13
+# and new ones the newest. Each is looked for on the PATH and among the Pythons of pyenv.
+find_python = $(shell for found in python$(1) "$$(pyenv prefix "$$(pyenv latest $(1))")/bin/python"; do \
+  "$$found" -c "" && echo "$$found" && exit; done 2>/dev/null; echo python$(1))
+OLDEST_PYTHON ?= $(call find_python,3.11)
+MIDDLE_PYTHON ?= $(call find_python,3.12)
+NEWEST_PYTHON ?= $(call find_python,3.13)
 
 # The name of a variable above: fail before anything is installed if its Python does not run.
 define need_python
