@@ -24,7 +24,7 @@ from skinnytrees.activations import SmoothStep
 from skinnytrees.exceptions import ModelFileError
 from skinnytrees.losses import Huber, Poisson, Quantile, SquaredError
 from skinnytrees.model.storage import archive
-from skinnytrees.model.storage.values import Arrays, describe, make
+from skinnytrees.model.storage.values import Arrays, StoredArrays, describe, make
 from skinnytrees.optimizers import Adam, OneCycle
 from skinnytrees.penalties import PENALTIES, GroupL0, GroupLasso
 
@@ -314,7 +314,7 @@ _values = st.recursive(
 def test_any_nesting_of_plain_values_comes_back(value):
     arrays = Arrays()
     described = json.loads(json.dumps(describe(value, "value", arrays), allow_nan=False))
-    assert_same_state(value, make(described, arrays.all))
+    assert_same_state(value, make(described, StoredArrays(arrays.all)))
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in KEPT.glob("*.skinny")))

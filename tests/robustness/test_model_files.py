@@ -1,6 +1,7 @@
 """Damaged and edited model files: no crash, no wrong prediction, one kind of error, little memory."""
 
 import io
+import json
 import tracemalloc
 
 import numpy as np
@@ -11,7 +12,7 @@ from skinnytrees import load
 from skinnytrees.exceptions import ModelFileError
 from skinnytrees.model.storage import archive
 
-from .files import contents, opened, rezipped, zipped
+from .files import as_npy, contents, opened, rezipped, zipped
 from .fuzz_files import run
 
 
@@ -119,6 +120,57 @@ def test_a_document_just_within_the_limits_takes_less_than_200_mb(unit, n):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 200e6
+
+
+def peak_of_refusal(file, match):
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match=match):
+            load(io.BytesIO(file))
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def name_in_history(document, place, n):
+    arrays = [{"is": "array", "array": place}] * n
+    document["learned"]["history"] = {"is": "dict", "keys": [f"column {i}" for i in range(n)], "values": arrays}
+
+
+def name_in_parameters(document, place, n):
+    document["parameters"]["cv"] = [{"is": "array", "array": place}] * n
+
+
+def name_in_path(document, place, n):
+    document["learned"]["path"]["supports"] = [place] * n
+
+
+def name_in_vocabulary(document, place, n):
+    document["learned"]["vocabulary"] = {"columns": [0], "words": [[{"is": "number", "array": place}] * n]}
+
+
+@pytest.mark.parametrize(
+    ("name", "n_values", "n_times"),
+    [
+        (name_in_history, 2**17, 1000),
+        (name_in_parameters, 2**17, 1000),
+        (name_in_vocabulary, 2**17, 1000),
+        (name_in_path, 2**17, 1000),
+        (name_in_path, 1, 900_000),
+    ],
+)
+def test_a_file_that_names_one_array_again_and_again_takes_less_than_200_mb(name, n_values, n_times, whole):
+    document, arrays = opened(whole)
+    name(document, len(arrays), n_times)
+    assert peak_of_refusal(archive.pack(document, [*arrays, np.zeros(n_values)]), "names its arrays so often") < 200e6
+
+
+def test_an_old_file_that_names_one_array_again_and_again_takes_less_than_200_mb():
+    members = contents((FOLDER / "classifier_format2.skinny").read_bytes())
+    description = json.loads(str(np.load(io.BytesIO(members["description.npy"]))))
+    description["state"]["cv"] = [{"is": "array", "name": "zeros"}] * 1000
+    edited = {"description.npy": as_npy(np.array(json.dumps(description))), "zeros.npy": as_npy(np.zeros(2**17))}
+    assert peak_of_refusal(zipped({**members, **edited}), "names its arrays so often") < 200e6
 
 
 def test_an_edit_of_a_history_changes_no_prediction(whole):

@@ -2,7 +2,8 @@
 
 ``document.json`` declares every array's type and shape. ``sha256`` has the check sum of the document and of the arrays' bytes in
 their order, so that an edit by accident does not go unnoticed. The arrays are ``arrays/0.npy`` and so on, which numpy can open.
-Because nothing is compressed, a file cannot ask for more memory than it has bytes; the document has limits of its own.
+Because nothing is compressed, a file cannot ask for more memory than it has bytes. The document has limits of its own, and so
+have copies of arrays that it names several times.
 """
 
 import hashlib
@@ -23,10 +24,39 @@ DOCUMENT, _CHECKSUM = "document.json", "sha256"
 MAX_DOCUMENT_BYTES = 2**24
 MAX_VALUES = 10**6
 _MAX_MEMBERS = 10**5
+# Arrays that were equal are stored once. A model and its path name one array a few times; all copies together may take this many
+# times the bytes of the file, and this many more. An array takes about a hundred bytes beside its values.
+_COPIES_OF_FILE = 8
+_MORE_BYTES = 2**25
+_BYTES_PER_ARRAY = 128
 # Numbers, text, bytes and times as numpy names them, in the byte order of files.
 _DTYPE = re.compile(r"\|[biu]1|<[iu][248]|<f[248]|<U[1-9]\d{0,8}|\|S[1-9]\d{0,8}|<[Mm]8(\[\w{1,8}\])?")
 _MAGIC = b"\x93NUMPY\x01\x00"
 _HIGHEST_CHARACTER = 0x10FFFF
+
+
+class Allowance:
+    """How many bytes may still be copied out of a file: a small one must not fill the memory by naming an array again and again.
+
+    Examples
+    --------
+    >>> from skinnytrees.model.storage.archive import Allowance
+    >>> allowance = Allowance(n_bytes_of_file=100)
+    >>> allowance.take(2**25)
+    >>> allowance.take(2**25)
+    Traceback (most recent call last):
+    ValueError: it names its arrays so often that their copies would take more than 33555232 bytes
+    """
+
+    def __init__(self, n_bytes_of_file: int) -> None:
+        self.total = self.left = _MORE_BYTES + _COPIES_OF_FILE * n_bytes_of_file
+
+    def take(self, n_bytes: int) -> None:
+        """Count one more copy, before it is made."""
+        self.left -= n_bytes + _BYTES_PER_ARRAY
+        refuse_unless(
+            self.left >= 0, f"it names its arrays so often that their copies would take more than {self.total} bytes"
+        )
 
 
 class Members:
@@ -36,6 +66,7 @@ class Members:
         self.archive = zipfile.ZipFile(io.BytesIO(content))
         infos = self.archive.infolist()
         self.by_name = {info.filename: info for info in infos}
+        self.allowance = Allowance(len(content))
         refuse_unless(len(infos) <= _MAX_MEMBERS, f"it has {len(infos)} members")
         refuse_unless(len(self.by_name) == len(infos), "it has two members of one name")
         for info in infos:
@@ -46,6 +77,7 @@ class Members:
     def read(self, name: str) -> bytes:
         """Content of a member, whose check sum in the archive must be right."""
         refuse_unless(name in self.by_name, f"{name!r} is missing")
+        self.allowance.take(self.by_name[name].file_size)
         return self.archive.read(self.by_name[name])
 
 

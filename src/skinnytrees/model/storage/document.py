@@ -9,7 +9,7 @@ from skinnytrees.model.storage import parts
 from skinnytrees.model.storage.archive import DOCUMENT, Members, pack, unpack
 from skinnytrees.model.storage.files import MAX_BYTES, File, name_of, read_bytes, write_bytes
 from skinnytrees.model.storage.old_formats import NEWEST_OLD_FORMAT, read_old
-from skinnytrees.model.storage.values import Arrays, describe, make
+from skinnytrees.model.storage.values import Arrays, StoredArrays, describe, make
 
 # Raise it when a file can no longer be read by the code before the change.
 FORMAT = NEWEST_OLD_FORMAT + 1
@@ -57,7 +57,8 @@ def read(file: File) -> Saved:
         members = Members(content)
         if DOCUMENT not in members.by_name:
             return Saved(*read_old(members))
-        document, arrays = unpack(members)
+        document, unpacked = unpack(members)
+        arrays = StoredArrays(unpacked)
         found = document["format"]
         if type(found) is int and found > FORMAT:
             raise ModelFileError(

@@ -9,13 +9,12 @@ from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels.state import view_trees
 from skinnytrees.model.feature_path import FeaturePath
 from skinnytrees.model.soft_trees import SoftTrees
-from skinnytrees.model.storage.values import Arrays, describe, make
+from skinnytrees.model.storage.values import Arrays, StoredArrays, describe, make
 from skinnytrees.tables.column_views import Curves
 from skinnytrees.tables.encoding import Encoder
 from skinnytrees.tables.frames import Vocabulary
 
 Described = dict[str, Any]
-Stored = list[NDArray[Any]]
 
 # Names in a file, and the attributes that they stand for.
 _ENCODER = {
@@ -52,7 +51,7 @@ def describe_model(model: SoftTrees, arrays: Arrays) -> Described:
     }
 
 
-def make_model(described: Any, arrays: Stored) -> SoftTrees:
+def make_model(described: Any, arrays: StoredArrays) -> SoftTrees:
     """The fitted model that was described; its constructor checks that all parts fit together."""
     names = {"activation", "split_weights", "split_biases", "leaf_weights", "base", "encoder"}
     refuse_other_fields(described, names, "a model")
@@ -98,7 +97,7 @@ def describe_path(path: FeaturePath, arrays: Arrays) -> Described:
     }
 
 
-def make_path(described: Any, arrays: Stored) -> FeaturePath:
+def make_path(described: Any, arrays: StoredArrays) -> FeaturePath:
     """The path that was described; its constructor checks that all parts fit together."""
     refuse_other_fields(described, {*_PATH, "supports", "models", "chosen", "final"}, "a path")
     columns = {name: described[name] for name in _PATH}
@@ -121,7 +120,7 @@ def describe_vocabulary(vocabulary: Vocabulary, arrays: Arrays) -> Described:
     }
 
 
-def make_vocabulary(described: Any, arrays: Stored) -> Vocabulary:
+def make_vocabulary(described: Any, arrays: StoredArrays) -> Vocabulary:
     """The vocabulary that was described."""
     refuse_other_fields(described, {"columns", "words"}, "a vocabulary")
     pairs = list(zip(described["columns"], make(described["words"], arrays), strict=True))
@@ -141,10 +140,10 @@ def _describe_fields(value: Any, names: dict[str, str], arrays: Arrays) -> Descr
     return {name: arrays.add(getattr(value, attribute), "model") for name, attribute in names.items()}
 
 
-def _make_fields(described: Any, names: dict[str, str], arrays: Stored, what: str) -> dict[str, Any]:
+def _make_fields(described: Any, names: dict[str, str], arrays: StoredArrays, what: str) -> dict[str, Any]:
     refuse_other_fields(described, set(names), what)
     return {attribute: _array(described[name], arrays) for name, attribute in names.items()}
 
 
-def _array(place: Any, arrays: Stored) -> NDArray[Any]:
-    return make({"is": "array", "array": place}, arrays)
+def _array(place: Any, arrays: StoredArrays) -> NDArray[Any]:
+    return arrays.copy_of(place)

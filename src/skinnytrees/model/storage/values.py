@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skinnytrees.activations import ACTIVATIONS
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import REGRESSION_LOSSES
-from skinnytrees.model.storage.archive import n_bytes
+from skinnytrees.model.storage.archive import Allowance, n_bytes
 from skinnytrees.optimizers import OPTIMIZERS, SCHEDULES
 from skinnytrees.penalties import PENALTIES
 
@@ -56,6 +56,20 @@ class Arrays:
         return self._place[key]
 
 
+class StoredArrays:
+    """The arrays of a file that is being read."""
+
+    def __init__(self, arrays: list[NDArray[Any]]) -> None:
+        self.all = arrays
+        self._allowance = Allowance(sum(array.nbytes for array in arrays))
+
+    def copy_of(self, place: Any) -> NDArray[Any]:
+        """The array at this place. Arrays that were equal are two again: whoever changes one does not change the other."""
+        refuse_unless(type(place) is int and 0 <= place < len(self.all), "it names an array that is not there")
+        self._allowance.take(self.all[place].nbytes)
+        return self.all[place].copy()
+
+
 def describe(value: Any, name: str, arrays: Arrays) -> Any:
     """A value as JSON; ``name`` is what messages call it."""
 
@@ -91,7 +105,7 @@ def describe(value: Any, name: str, arrays: Arrays) -> Any:
     )
 
 
-def make(described: Any, arrays: list[NDArray[Any]]) -> Any:
+def make(described: Any, arrays: StoredArrays) -> Any:
     """The value that was described."""
     if isinstance(described, list):
         return [make(each, arrays) for each in described]
@@ -99,7 +113,8 @@ def make(described: Any, arrays: list[NDArray[Any]]) -> Any:
         return described
     kind = described["is"]
     if kind in ("array", "number"):
-        return _stored(described["array"], arrays) if kind == "array" else _stored(described["array"], arrays)[()]
+        stored = arrays.copy_of(described["array"])
+        return stored if kind == "array" else stored[()]
     if kind == "float":
         refuse_unless(described["value"] in _NOT_FINITE, "a number that is not finite is unknown")
         return float(described["value"])
@@ -114,12 +129,6 @@ def make(described: Any, arrays: list[NDArray[Any]]) -> Any:
         return _SEQUENCES[kind](make(described["items"], arrays))
     refuse_unless(kind in _PARTS and described["name"] in _PARTS[kind], "it asks for an object that is unknown here")
     return _PARTS[kind][described["name"]](**{key: make(each, arrays) for key, each in described["fields"].items()})
-
-
-def _stored(place: Any, arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    refuse_unless(type(place) is int and 0 <= place < len(arrays), "it names an array that is not there")
-    # Arrays that were equal are two again: whoever changes one of them does not change the other.
-    return arrays[place].copy()
 
 
 def _is_series(value: Any) -> bool:
