@@ -168,7 +168,7 @@ class GroupLasso(Searchable):
 
 
 @dataclass(frozen=True)
-class NoPenalty:
+class NoPenalty(Searchable):
     """Dense soft trees.
 
     Examples

@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor, load
+from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty
 
 QUICK = {"n_estimators": 6, "max_epochs": 3, "random_state": 0}
 
@@ -126,6 +127,17 @@ def test_size_by_cost_is_the_largest_that_fits(genes):
         model.at(cost=0.5)
 
 
+@pytest.mark.parametrize(("costs", "cost"), [(None, 2), ("groups", 1)])
+def test_budget_of_a_size_by_cost_means_the_same_in_another_fit(costs, cost):
+    X, y = load_breast_cancer(return_X_y=True)
+    groups = [[0, 1, 2], [3, 4], [5, 6]]
+    model = SkinnyTreesClassifier(3, feature_groups=groups, feature_costs=costs, size_rule="full", **QUICK).fit(X, y)
+    smaller = model.at(cost=cost)
+    assert smaller.feature_budget == cost
+    again = SkinnyTreesClassifier(**smaller.get_params()).fit(X, y)
+    assert again.path_.budget == cost, "1.0 would be all of them"
+
+
 def test_representations_are_short(genes):
     model, _, _ = genes
     assert len(repr(model.path_)) < 200
@@ -133,3 +145,6 @@ def test_representations_are_short(genes):
     assert "<table>" in model.path_._repr_html_()
     assert "10 features" in repr(model.model_)
     assert len(repr(model.model_)) < 200
+    for penalty in (GroupL0(1.0), GroupLasso(0.1), NoPenalty()):
+        assert len(repr(penalty)) < 50
+        assert repr(penalty) in penalty._repr_html_()

@@ -59,6 +59,46 @@ def test_parameter_that_a_mode_does_not_use_is_refused_with_the_alternative(name
     assert not hasattr(model, "model_")
 
 
+@pytest.mark.parametrize(
+    ("parameters", "has_validation_rows", "message"),
+    [
+        ({"validation_fraction": 0.3, "cv": 3}, False, "validation_fraction=0.3 has no effect with cv=3.*Leave one"),
+        ({"validation_fraction": 0.3}, True, "validation_fraction=0.3 has no effect with X_val.*Leave one"),
+        (
+            {"validation_fraction": 0.3, "penalty": GroupL0(5.0)},
+            True,
+            "validation_fraction=0.3 has no effect with X_val",
+        ),
+        ({"cv": 3}, True, "X_val was given, and cv=3.*leave the other out"),
+        ({"validation_fraction": None, "size_rule": "one_se"}, False, "size_rule='one_se' has no effect.*use cv or"),
+        ({"validation_fraction": None, "scoring": "accuracy"}, False, "scoring='accuracy' has no effect.*use cv or"),
+        ({"penalty": GroupL0(5.0), "optimizer": "adam"}, False, "optimizer='adam' has no proximal step.*penalty=None"),
+        ({"feature_budget": 14}, False, r"more columns than X has \(13\). Use a number up to 13"),
+        ({"feature_budget": 1, "always_select": [0, 1]}, False, "cannot be met.*Use at least 2"),
+        ({"n_jobs": 0}, False, "n_jobs=0 allows no thread. Use 1"),
+    ],
+)
+def test_values_that_exclude_each_other_are_refused_with_a_way_out(parameters, has_validation_rows, message):
+    X, y = load_wine(return_X_y=True)
+    rows = {"X_val": X[::3], "y_val": y[::3]} if has_validation_rows else {}
+    with pytest.raises(ValueError, match=message):
+        SkinnyTreesClassifier(**QUICK, **parameters).fit(X, y, **rows)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "has_validation_rows"),
+    [
+        ({"validation_fraction": None, "cv": 3, "size_rule": "one_se"}, False),
+        ({"validation_fraction": None, "scoring": "accuracy"}, True),
+        ({"validation_fraction": None, "size_rule": "full"}, False),
+    ],
+)
+def test_values_that_have_rows_to_work_on_are_accepted(parameters, has_validation_rows):
+    X, y = load_wine(return_X_y=True)
+    rows = {"X_val": X[::3], "y_val": y[::3]} if has_validation_rows else {}
+    assert SkinnyTreesClassifier(3, **QUICK, **parameters).fit(X, y, **rows).n_features_selected_ <= 3
+
+
 @pytest.mark.parametrize("mode", PENALTIES)
 def test_defaults_that_are_given_by_hand_are_no_reason_to_refuse(mode):
     X, y = load_wine(return_X_y=True)
@@ -115,16 +155,17 @@ def test_penalty_refuses_numbers_and_names_that_it_does_not_know():
     [
         (
             GroupL0(1e6),
-            r"GroupL0\(gamma=1000000.0, rate=None\) has removed all features. Use a weaker .*learning_rate=0.1",
+            r"GroupL0\(gamma=1000000.0, rate=None\) has removed all features. Use a smaller gamma, or a learning_rate below 0.1",
         ),
-        (GroupL0(1e-9), "has removed no feature. Use a stronger penalty.*GroupL0.grid"),
-        (GroupLasso(1e6), "has removed all features"),
+        (GroupL0(1e-9), "has removed no feature. Use a larger gamma, more epochs.*above 0.1; GroupL0.grid"),
+        (GroupLasso(1e6), "has removed all features. Use a weaker penalty"),
     ],
 )
 def test_penalty_that_removes_all_or_nothing_says_so(penalty, message):
     X, y = load_diabetes(return_X_y=True)
-    with pytest.warns(SelectionWarning, match=message):
+    with pytest.warns(SelectionWarning, match=message) as seen:
         SkinnyTreesRegressor(penalty=penalty, **QUICK).fit(X, y)
+    assert [one.filename for one in seen] == [__file__], "the warning shows the user's line"
 
 
 @pytest.mark.parametrize("penalty", [GroupL0(0.0), GroupLasso(0.0), None])

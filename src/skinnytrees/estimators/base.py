@@ -25,6 +25,7 @@ from skinnytrees.estimators.parameters import (
     penalised_size,
     penalised_training,
     refuse_unused,
+    refuse_unused_evidence,
     warn_of_selection,
 )
 from skinnytrees.estimators.saving import to_saved
@@ -94,6 +95,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         memory: Memory | None = None,
     ) -> None:  # fmt: skip
         refuse_unused(self)
+        refuse_unused_evidence(self, X_val is not None)
         given = self._read_rows(X, y, sample_weight, reset=True)
         row_groups = read_groups(groups, len(given.Y))
         if self.cv is not None or (self.validation_fraction is not None and X_val is None):
@@ -328,10 +330,11 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         entry = self.path_.find(n_features, cost)
         smaller = copy.copy(self)
         del smaller.path_
-        counts = self.feature_costs is None
-        smaller.feature_budget = (
-            min(n_features, self.n_features_in_) if counts and n_features is not None else float(self.path_.cost[entry])
-        )
+        if self.feature_costs is None and n_features is not None:
+            smaller.feature_budget = min(n_features, self.n_features_in_)
+        else:  # a whole number where features or groups are counted, because 1.0 would mean all of them
+            counts = self.feature_costs is None or isinstance(self.feature_costs, str)
+            smaller.feature_budget = (int if counts else float)(self.path_.cost[entry])
         smaller._adopt_model(self.path_.final if entry == self.path_.chosen else self.path_.models[entry])
         return smaller
 
@@ -439,7 +442,7 @@ def _warn_if_constant(groups: Groups, varies: NDArray[np.bool_]) -> None:
             "No column that fits the budget has more than one value, so that the model is a constant. Check X, or allow more "
             "columns (feature_budget).",
             NothingLearnedWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 

@@ -87,7 +87,7 @@ class SkinnyTreesClassifier(ClassifierMixin, SkinnyTrees):
         Folds to choose the size by, instead of one held-out fraction. With ``groups`` in ``fit``, a number means folds of whole
         groups, and a splitter must keep groups together.
     refit : bool, default=True
-        Train the final ensemble on all rows.
+        Train the final ensemble on the held-out rows, too. Where rows are held out by folds, they train it in any case.
     callbacks : list of callables or None, default=None
         Each is called with an ``EpochReport`` after every epoch and stops training by returning True.
     random_state : int, RandomState or None, default=None

@@ -13,7 +13,7 @@ from skinnytrees.activations import ACTIVATIONS, Activation
 from skinnytrees.exceptions import SelectionWarning, refuse_unless
 from skinnytrees.losses import Loss
 from skinnytrees.optimizers import OPTIMIZERS, SCHEDULES, SGD, Adam, FixedSupportSGD
-from skinnytrees.penalties import NoPenalty
+from skinnytrees.penalties import GroupL0, NoPenalty
 from skinnytrees.tables.groups import Groups
 from skinnytrees.training.loop import TrainingSettings
 
@@ -113,6 +113,28 @@ def refuse_unused(estimator: Any) -> None:
         )
 
 
+def refuse_unused_evidence(estimator: Any, has_validation_rows: bool) -> None:
+    """Refuse parameters about held-out rows that have been set where other rows are held out, or none."""
+    fraction = estimator.validation_fraction
+    if isinstance(fraction, Real):
+        taken = "X_val" if has_validation_rows else f"cv={_short(estimator.cv)}"
+        refuse_unless(
+            not has_validation_rows and estimator.cv is None,
+            f"validation_fraction={fraction} has no effect with {taken}, which says what is held out. Leave one of them out.",
+        )
+    nothing = fraction is None and estimator.cv is None and not has_validation_rows
+    if mode_of(estimator.penalty) == PATH and nothing:
+        for name, is_set in (
+            ("size_rule", estimator.size_rule == "one_se"),
+            ("scoring", estimator.scoring is not None),
+        ):
+            refuse_unless(
+                not is_set,
+                f"{name}={_short(getattr(estimator, name))} has no effect with validation_fraction=None: no rows are held out to "
+                f"choose by. Give X_val and y_val, use cv or another validation_fraction, or leave {name} out.",
+            )
+
+
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -124,15 +146,20 @@ def warn_of_selection(estimator: Any, groups: Groups) -> None:
     if mode_of(penalty) != PENALISED or groups.always_selected.all() or not np.any(penalty.strength(np.ones(1)) > 0):
         return
     n_left, n_kept = estimator.n_features_selected_, int(groups.n_features[groups.always_selected].sum())
-    rate = f"learning_rate={_penalised(estimator, 'learning_rate')}"
+    rate = _penalised(estimator, "learning_rate")
+    weaker, stronger = "a weaker penalty", "a stronger penalty"
+    if isinstance(penalty, GroupL0):
+        weaker, stronger = "a smaller gamma", "a larger gamma"
     if n_left <= n_kept:
         left = "all features" if n_kept == 0 else "all features but those of always_select"
-        message = f"penalty={penalty!r} has removed {left}. Use a weaker penalty or a smaller rate than {rate}"
+        message = f"penalty={penalty!r} has removed {left}. Use {weaker}, or a learning_rate below {rate}"
     elif n_left == len(groups.features):
-        message = f"penalty={penalty!r} has removed no feature. Use a stronger penalty, more epochs or a larger rate than {rate}"
+        message = (
+            f"penalty={penalty!r} has removed no feature. Use {stronger}, more epochs, or a learning_rate above {rate}"
+        )
     else:
         return
-    warnings.warn(f"{message}; GroupL0.grid(X) gives values to start with.", SelectionWarning, stacklevel=4)
+    warnings.warn(f"{message}; GroupL0.grid(X) gives values to start with.", SelectionWarning, stacklevel=5)
 
 
 def chosen_activation(estimator: Any) -> Activation:
