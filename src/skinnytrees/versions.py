@@ -7,7 +7,7 @@ import sys
 
 from threadpoolctl import threadpool_info
 
-_CORE = ("skinnytrees", "numpy", "scipy", "scikit-learn", "numba", "llvmlite", "joblib", "threadpoolctl")
+_CORE = ("skinnytrees", "numpy", "scipy", "scikit-learn", "numba", "llvmlite", "joblib", "threadpoolctl", "narwhals")
 _OPTIONAL = (
     "pandas",
     "polars",

@@ -76,7 +76,8 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
     random_state : int, RandomState or None, default=None
         Seed of the splits and of the fits; the result does not depend on ``n_jobs``.
     n_jobs : int or None, default=None
-        Fits that run at the same time, as in joblib; None is one, -1 all cores.
+        None uses all cores, by one fit after another, each on all cores. A number is how many fits run at the same time, by
+        joblib: -1 as many as there are cores.
     verbose : int, default=0
         1 shows progress: a bar where tqdm is installed, else one line per resample.
 

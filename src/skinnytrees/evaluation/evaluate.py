@@ -55,8 +55,8 @@ def evaluate(
     sample_weight : array of shape (n_samples,) or None
         Weights for fits and scores.
     n_jobs : int or None, default=None
-        Number of folds that run in parallel, by joblib: ``parallel_config`` chooses the backend, Dask included. None runs one
-        fold after another, each fit on all cores. Results do not depend on it.
+        None uses all cores, by one fold after another, each fit on all cores. A number is how many folds run in parallel, by
+        joblib: ``parallel_config`` chooses the backend, Dask included. Results do not depend on it.
     results_file : str, path or None, default=None
         File to which finished folds are written, so that an interrupted evaluation can be continued.
     verbose : int, default=0
