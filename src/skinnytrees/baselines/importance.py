@@ -163,10 +163,46 @@ class _XGBoost(_Boosting):
 
 
 class _LightGBM(_Boosting):
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_Boosting._parameter_constraints,
+        "subsample_freq": [Interval(Integral, 1, None, closed="left")],
+    }
     _needs = ("lightgbm",)
 
+    def __init__(  # type: ignore[no-untyped-def]
+        self,
+        feature_budget=None,
+        *,
+        threshold=None,
+        refit=True,
+        n_estimators=300,
+        learning_rate=0.1,
+        max_depth=4,
+        subsample=1.0,
+        subsample_freq=1,
+        random_state=None,
+        n_jobs=None,
+    ):
+        super().__init__(
+            feature_budget,
+            threshold=threshold,
+            refit=refit,
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            max_depth=max_depth,
+            subsample=subsample,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+        self.subsample_freq = subsample_freq
+
+    @classmethod
+    def tuning_space(cls) -> dict[str, tuple[Any, ...]]:
+        """Ranges of the paper's supplement."""
+        return {**super().tuning_space(), "subsample_freq": ("int", 1, 7)}
+
     def _new_model(self, problem: Problem) -> Any:
-        return models.new_lightgbm(problem, **self._settings())
+        return models.new_lightgbm(problem, **self._settings(), subsample_freq=self.subsample_freq)
 
 
 class _CatBoost(_Boosting):
@@ -304,8 +340,8 @@ class LightGBMImportanceClassifier(_LightGBM, BaselineClassifier):
         Keep the features whose importance, of importances that sum to 1, exceeds this; the budget holds as well.
     refit : bool
         Whether to fit again on the selected features. Without it, the model still reads all of them.
-    n_estimators, learning_rate, max_depth, subsample
-        Of the boosting; ``subsample`` is the fraction of the rows that each tree sees.
+    n_estimators, learning_rate, max_depth, subsample, subsample_freq
+        Of the boosting; ``subsample`` is the fraction of the rows that a tree sees, drawn anew every ``subsample_freq`` trees.
     random_state : int, RandomState or None
         Seed.
     n_jobs : int or None
