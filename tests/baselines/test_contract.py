@@ -1,6 +1,9 @@
 """What users bring: frames, categories, gaps, weights, validation rows, sparse tables, and packages that are not there."""
 
+import re
 import sys
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -143,6 +146,24 @@ def test_absent_package_gives_an_error_that_names_the_extra(name, monkeypatch):
         model.fit(*small_table("classifier"))
 
 
+@pytest.mark.parametrize("name", [name for name in SYSTEMS if SYSTEMS[name].needs])
+def test_the_named_extra_installs_the_package(name):
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra = project["optional-dependencies"][SYSTEMS[name].extra]
+    installed = {re.match(r"[\w-]+", requirement)[0].removesuffix("-cpu") for requirement in extra}
+    assert set(SYSTEMS[name].needs) <= installed
+
+
+def test_shap_ranking_needs_the_booster_that_it_uses_only(monkeypatch):
+    model = new("shap", budget=2, booster="lightgbm")
+    pytest.importorskip("lightgbm", reason="needs lightgbm, which the extra [baselines] installs")
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    assert model.fit(*small_table("classifier")).n_features_selected_ == 2
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with pytest.raises(ImportError, match="ShapRankingClassifier needs lightgbm"):
+        model.fit(*small_table("classifier"))
+
+
 @pytest.mark.parametrize(
     ("budget", "message"),
     [
@@ -182,6 +203,41 @@ def test_registry_names_what_can_be_run():
     for name, system in SYSTEMS.items():
         assert name == system.name
         assert system.cost in ("seconds", "minutes", "hours")
+
+
+def test_tuning_spaces_are_those_of_the_papers_supplement():
+    """The ranges of section S5.2, written down a second time."""
+    boosting = {
+        "n_estimators": ("int", 1, 300),
+        "max_depth": ("int", 1, 10),
+        "learning_rate": ("log", 1e-4, 1.0),
+        "subsample": ("float", 0.5, 0.9),
+        "threshold": ("log", 1e-7, 1e-1),
+    }
+    one_tree = {"learning_rate": ("log", 1e-2, 10.0), "max_epochs": ("int", 5, 1000)}
+    expected = {
+        "forest": {"n_estimators": ("int", 1, 300), "max_depth": ("int", 1, 10), "threshold": ("log", 1e-7, 1e-1)},
+        "xgboost": boosting,
+        "lightgbm": {**boosting, "subsample_freq": ("int", 1, 7)},
+        "catboost": boosting,
+        "dense_soft_trees": {
+            **one_tree,
+            "n_estimators": ("int", 1, 100),
+            "batch_size": ("choice", (16, 64, 256, 1024)),
+        },
+        "group_lasso_tree": one_tree,
+        "skinny_tree": {**one_tree, "l2": ("log", 1e-2, 1e2)},
+        "tao": {"max_depth": ("int", 1, 10), "lam": ("log", 1e-5, 1e5), "max_iter": ("int", 20, 100)},
+        "controlburn": {"alpha": ("log", 1e-7, 1.0), "max_depth": ("int", 1, 10)},
+        "lassonet": {"batch_size": ("choice", (64, 128, 256, 512))},
+        "algnet": {"learning_rate": ("log", 0.01, 1.0), "max_epochs": ("int", 5, 2000)},
+        "dfs": {"learning_rate": ("log", 0.001, 0.1)},
+    }
+    for name, ranges in expected.items():
+        assert ranges.items() <= SYSTEMS[name].classifier.tuning_space().items()
+    for name in ("lassonet", "algnet", "dfs"):
+        widths = [hidden[0] for hidden in SYSTEMS[name].classifier.tuning_space()["hidden"][1]]
+        assert widths == pytest.approx([1 / 3, 2 / 3, 1, 4 / 3])
 
 
 @pytest.mark.parametrize(("name", "kind"), BOTH)

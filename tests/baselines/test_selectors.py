@@ -136,7 +136,7 @@ def test_strongest_penalty_of_the_l1_path_leaves_few_features():
 
 
 def test_best_subset_is_the_best_of_all_subsets():
-    pytest.importorskip("abess", reason="needs abess, which the extra [baselines] installs")
+    pytest.importorskip("abess", reason="needs abess, which the extra [abess] installs")
     from itertools import combinations
 
     rng = np.random.default_rng(0)

@@ -182,6 +182,10 @@ class Baseline(SelectorMixin, BaseEstimator):
         """
         return {}
 
+    def _packages(self) -> tuple[str, ...]:
+        """Packages that a fit with the present settings imports."""
+        return self._needs
+
     # --- what a system writes -----------------------------------------------------------------------------------------
 
     def _fit_problem(self, problem: Problem) -> Fitted:
@@ -212,7 +216,7 @@ class Baseline(SelectorMixin, BaseEstimator):
         self
         """
         self._validate_params()
-        for package in self._needs:
+        for package in self._packages():
             import_optional(package, type(self).__name__, self._extra)
         refuse_unless(
             sample_weight is None or self._honours_weights,

@@ -30,6 +30,7 @@ class _BestSubset(Baseline):
     _standardize = True
     _needs_validation = True
     _needs = ("abess",)
+    _extra = "abess"
 
     def __init__(self, feature_budget=None, *, validation_fraction=0.2, random_state=None, n_jobs=None):  # type: ignore[no-untyped-def]
         self.feature_budget = feature_budget

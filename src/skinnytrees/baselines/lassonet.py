@@ -50,7 +50,7 @@ class _LassoNet(Baseline):
     _honours_weights = False
     # The package brings torch.
     _needs = ("lassonet",)
-    _extra = "baselines"
+    _extra = "torch"
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class _LassoNet(Baseline):
 
     def _system(self, task: NetworkTask) -> Any:
         """A new object of the package with every setting given: its classifiers cannot be cloned."""
-        lassonet = import_optional("lassonet", type(self).__name__, "baselines")
+        lassonet = import_optional("lassonet", type(self).__name__, self._extra)
         kind = lassonet.LassoNetClassifier if task.problem.n_classes else lassonet.LassoNetRegressor
         several = len(task.group) > task.n_groups
         groups = [np.flatnonzero(task.group.numpy() == g).tolist() for g in range(task.n_groups)] if several else None

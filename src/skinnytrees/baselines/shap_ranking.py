@@ -57,6 +57,9 @@ class _ShapRanking(Baseline):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def _packages(self) -> tuple[str, ...]:
+        return (self.booster,)
+
     def _new_model(self, problem: Problem) -> Any:
         return _NEW[self.booster](problem, self.n_estimators, self.learning_rate, self.max_depth, 1.0)
 
