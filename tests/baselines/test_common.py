@@ -15,7 +15,7 @@ from tests.baselines.helpers import (
     small_table,
 )
 
-BUDGETS = {"classifier": [1, 2, 0.25, N_COLUMNS], "regressor": [2, N_COLUMNS]}
+BUDGETS = [1, 2, 0.25, N_COLUMNS]
 # What a system needs to see two columns among fifty, where the quick settings see too little.
 ENOUGH = {
     "group_lasso_tree": {"n_strengths": 15, "max_epochs": 40, "max_depth": 3},
@@ -37,7 +37,7 @@ ENOUGH = {
 
 @pytest.mark.parametrize(("name", "kind"), BOTH)
 def test_budget_is_met(name, kind):
-    for budget in BUDGETS[kind]:
+    for budget in BUDGETS:
         model = fitted(name, kind, budget)
         allowed = budget if isinstance(budget, int) else int(budget * N_COLUMNS)
         assert 0 < model.n_features_selected_ <= allowed
@@ -65,7 +65,7 @@ def test_permuted_columns_permute_the_support(name):
 
 @pytest.mark.parametrize(("name", "kind"), BOTH)
 def test_constant_column_is_never_selected(name, kind):
-    for budget in BUDGETS[kind]:
+    for budget in BUDGETS:
         assert not fitted(name, kind, budget).support_[CONSTANT]
 
 

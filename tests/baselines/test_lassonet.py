@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 
-torch = pytest.importorskip("torch", reason="LassoNet needs torch, which the extra [baselines] installs")
-pytest.importorskip("lassonet", reason="LassoNet needs the package lassonet, which the extra [baselines] installs")
+torch = pytest.importorskip("torch", reason="LassoNet needs torch, which the extra [torch] installs")
+pytest.importorskip("lassonet", reason="LassoNet needs the package lassonet, which the extra [torch] installs")
 
 from skinnytrees.baselines.lassonet import LassoNetClassifier, LassoNetRegressor  # noqa: E402
 
@@ -47,6 +47,33 @@ def test_proximal_step_of_the_package_minimises_its_problem(M, n_hidden):
         np.testing.assert_allclose(
             first.numpy(), np.sign(u.numpy()) * np.minimum(a, M * float(skip.norm())), atol=1e-12
         )
+
+
+@pytest.mark.parametrize("lam", [0.3, 1.0, 5.0])
+def test_proximal_step_of_the_package_is_that_of_the_lasso_as_m_vanishes(lam):
+    from lassonet.prox import prox
+
+    v = torch.tensor([2.0], dtype=torch.float64)
+    skip, first = prox(v, torch.tensor([0.7, -3.0], dtype=torch.float64), lambda_=lam, lambda_bar=0, M=1e-9)
+    assert float(skip) == pytest.approx(max(2.0 - lam, 0.0), abs=1e-7)
+    np.testing.assert_allclose(first.numpy(), 0, atol=1e-8)
+
+
+def test_first_layer_stays_below_m_times_the_skip_weights_after_every_step(monkeypatch):
+    from lassonet.model import LassoNet
+
+    step, n_steps = LassoNet.prox, []
+
+    def watched(self, **settings):
+        step(self, **settings)
+        n_steps.append(1)
+        largest = self.layers[0].weight.detach().abs().max(dim=0).values
+        allowed = settings["M"] * self.skip.weight.detach().norm(dim=0)
+        assert (largest <= allowed * (1 + 1e-5) + 1e-7).all()
+
+    monkeypatch.setattr(LassoNet, "prox", watched)
+    LassoNetClassifier(2, **{**QUICK, "lambdas": (300.0, 600.0)}, M=3.0).fit(*table())
+    assert len(n_steps) > 5
 
 
 def test_path_goes_from_all_features_to_none_and_the_budget_is_met():
@@ -134,5 +161,5 @@ def test_weights_are_refused():
 
 def test_absent_package_is_an_error_that_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "lassonet", None)
-    with pytest.raises(ImportError, match=r"skinnytrees\[baselines\]"):
+    with pytest.raises(ImportError, match=r"skinnytrees\[torch\]"):
         LassoNetClassifier(2).fit(*table())
