@@ -7,10 +7,10 @@ import sys
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
-from skinnytrees.baselines import ForestImportanceClassifier
+from skinnytrees.baselines import ForestImportanceClassifier, L1PathClassifier, LightGBMImportanceClassifier
 from skinnytrees.comparison import compare
 from skinnytrees.comparison.results import COLUMNS, Comparison
 
@@ -85,16 +85,28 @@ def test_scores_are_those_of_the_same_fits_by_hand():
     for row, (kept, held) in zip(result.rows, cv.split(X, y), strict=True):
         model = FirstColumns(3).fit(X[kept], y[kept])
         assert row["score"] == pytest.approx(roc_auc_score(y[held], model.predict_proba(X[held])[:, 1]))
+        assert row["log_loss"] == pytest.approx(log_loss(y[held], model.predict_proba(X[held])))
         assert row["support"] == [0, 1, 2]
+    frame = result.to_frame()
+    assert (frame["stability"] == 1).all(), "the same three columns in every fold"
+    assert (frame["seconds"] > 0).all()
+    assert frame["peak_memory"].between(1e7, 1e11).all()
+    assert result.summary()["peak_memory"].item() == pytest.approx(frame["peak_memory"].mean())
 
 
-def test_common_model_gets_the_selected_columns_only_and_can_be_left_out():
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("forest", ForestImportanceClassifier), ("lightgbm", LightGBMImportanceClassifier), ("linear", L1PathClassifier)],
+)
+def test_common_model_gets_the_selected_columns_only_and_can_be_left_out(name, kind):
+    for package in kind._needs:
+        pytest.importorskip(package, reason=f"needs {package}, which the extra [baselines] installs")
     X, y = table()
     cv = StratifiedKFold(2, shuffle=True, random_state=1)
-    with_forest = compare(X, y, {"works": FirstColumns()}, [3], cv=cv)
+    with_forest = compare(X, y, {"works": FirstColumns()}, [3], cv=cv, common_model=name)
     for row, (kept, held) in zip(with_forest.rows, cv.split(X, y), strict=True):
-        forest = ForestImportanceClassifier(random_state=0).fit(X[kept, :3], y[kept])
-        assert row["score_common"] == pytest.approx(roc_auc_score(y[held], forest.predict_proba(X[held, :3])[:, 1]))
+        model = kind(random_state=0).fit(X[kept, :3], y[kept])
+        assert row["score_common"] == pytest.approx(roc_auc_score(y[held], model.predict_proba(X[held, :3])[:, 1]))
     without = compare(X, y, {"works": FirstColumns()}, [3], cv=cv, common_model=None)
     assert [row["score_common"] for row in without.rows] == [None, None]
     assert [row["score"] for row in without.rows] == [row["score"] for row in with_forest.rows]
@@ -109,6 +121,31 @@ def test_named_systems_run_for_classes_and_numbers():
     numbers = compare(X[:100], y[:100], ["mrmr"], [3], cv=2)
     assert {row["error"] for row in numbers.rows} == {""}
     assert numbers.scoring == "r2"
+
+
+def test_frames_with_categories_and_gaps_are_compared():
+    pd = pytest.importorskip("pandas", reason="frames need pandas, which the extra [frames] installs")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"noise": rng.normal(size=80), "word": pd.Categorical(rng.choice(["a", "b"], 80)), "gap": rng.normal(size=80)}
+    )
+    y = (frame["word"] == "a").to_numpy()
+    frame.loc[::5, "gap"] = np.nan
+    result = compare(frame, y, ["mrmr", "l1_path"], [1], cv=2, common_model="linear")
+    assert [row["error"] for row in result.rows] == [""] * 4
+    assert {row["score"] for row in result.rows} == {row["score_common"] for row in result.rows} == {1.0}
+
+
+@pytest.mark.parametrize("has_bar", [True, False])
+def test_progress_counts_the_fits_that_are_done(has_bar, capfd, monkeypatch):
+    if has_bar:
+        pytest.importorskip("tqdm", reason="bars need tqdm, which the extra [progress] installs")
+    else:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    X, y = table()
+    compare(X, y, {"works": FirstColumns()}, [2], cv=2, common_model=None, verbose=1)
+    shown = capfd.readouterr()
+    assert "2/2" in (shown.err if has_bar else shown.out)
 
 
 def test_fractions_and_numbers_that_mean_the_same_are_tried_once():
@@ -148,6 +185,15 @@ def test_words_are_fair_to_the_better_and_the_worse():
         "Clearly better than skinnytrees: good; clearly worse: bad; for the others the difference is within noise."
         in words
     )
+
+
+def test_words_do_not_judge_what_has_too_few_folds_in_common():
+    nan = np.nan
+    words = made_up(
+        {"skinnytrees": [0.80, 0.81, 0.79], "lucky": [0.99, nan, nan], "good": [0.90, 0.91, 0.89]}
+    ).in_words()
+    assert "Clearly better than skinnytrees: good; clearly worse: none." in words
+    assert "not judged: lucky." in words
 
 
 def test_differences_are_paired_and_corrected_for_shared_rows():

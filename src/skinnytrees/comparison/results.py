@@ -112,6 +112,7 @@ class Comparison:
             "n_features": _mean(self.scores(system, budget, "n_features")),
             "stability": self._stability[system, budget],
             "seconds": _mean(self.scores(system, budget, "seconds")),
+            "peak_memory": _mean(self.scores(system, budget, "peak_memory")),
             "failed": len(errors),
             "error": errors[0] if errors else "",
         }
@@ -164,13 +165,17 @@ def _in_words(budget: int, scoring: str, rows: list[dict[str, Any]]) -> str:
     if ours is not None and ours is not best:
         text += f" {OURS} has {ours['score']:.3f} and is number {1 + finished.index(ours)}."
     others = [row for row in finished if row["system"] != OURS]
-    if ours is not None and others and np.isfinite(others[0]["difference_low"]):
-        clear = [row["system"] for row in others if row["difference_low"] > 0]
-        worse = [row["system"] for row in others if row["difference_high"] < 0]
+    judged = [row for row in others if np.isfinite(row["difference_low"])]
+    if ours is not None and judged:
+        clear = [row["system"] for row in judged if row["difference_low"] > 0]
+        worse = [row["system"] for row in judged if row["difference_high"] < 0]
         text += (
             f" Clearly better than {OURS}: {', '.join(clear) or 'none'}; clearly worse: {', '.join(worse) or 'none'}"
         )
-        text += "; for the others the difference is within noise."
+        is_open = len(clear) + len(worse) < len(judged)
+        text += "; for the others the difference is within noise." if is_open else "."
+        if unknown := [row["system"] for row in others if row not in judged]:
+            text += f" With fewer than two folds in common with {OURS}, and therefore not judged: {', '.join(unknown)}."
     failed = [row["system"] for row in rows if row["failed"]]
     return text + (f" Some fits did not finish: {', '.join(failed)}." if failed else "")
 
