@@ -14,14 +14,10 @@ PACKAGE = Path(skinnytrees.__file__).parent
 # What the package itself needs of scikit-learn; the time that this takes is not ours.
 SCIKIT_LEARN = "import sklearn.feature_selection, sklearn.model_selection, scipy.optimize, scipy.sparse"
 FIT = """
-import time
 import numpy as np
 from skinnytrees import SkinnyTreesClassifier
 X = np.random.default_rng(0).normal(size=(60, 4))
-start = time.perf_counter()
-chances = SkinnyTreesClassifier(2, random_state=0).fit(X, X[:, 0] > 0).predict_proba(X)
-print(time.perf_counter() - start)
-print(chances.tobytes().hex())
+print(SkinnyTreesClassifier(2, random_state=0).fit(X, X[:, 0] > 0).predict_proba(X).tobytes().hex())
 """
 THRESHOLD = """
 import skinnytrees
@@ -95,10 +91,8 @@ def test_first_fit_on_a_machine_says_that_it_compiles_and_the_next_process_need_
     second = run(FIT, NUMBA_CACHE_DIR=tmp_path)
     assert second.stderr == ""
     assert kernels_in(tmp_path) == kernels, "nothing new was compiled"
-    (first_seconds, first_bits), (second_seconds, second_bits) = first.stdout.split(), second.stdout.split()
-    assert float(second_seconds) < max(3, float(first_seconds) / 4)
     # Older versions of numba (0.60) run other machine code in the process that compiles than they keep for the next ones.
-    assert second_bits == first_bits
+    assert second.stdout == first.stdout
 
 
 # ------------------------------------------------------------------------------------------------ where the cache is

@@ -9,8 +9,9 @@ import time
 
 import pytest
 
-# Much shorter than any of the fits below, much longer than an epoch, so that a busy machine does not matter.
-SOON = 8.0
+# Seconds after which a process is killed that does not end by itself: much longer than an epoch, so that a busy machine does not
+# matter, and much shorter than any of the fits below.
+PATIENCE = 120
 # A shell that starts the tests in the background lets them ignore Ctrl-C; the program does not.
 FIT = """
 import signal
@@ -30,27 +31,26 @@ def fitted(n_rows, max_epochs, callback):
 fitted(100, 2, lambda report: None)  # compiles
 say("begin")
 try:
-    say(f"model of {{fitted({n_rows}, 300_000, lambda report: say(report.n_features)).n_features_selected_}}")
+    say(f"model of {{fitted({n_rows}, 3_000_000, lambda report: say(report.n_features)).n_features_selected_}}")
 except KeyboardInterrupt:
     say("KeyboardInterrupt")
 """
 
 
 def interrupted_fit(options, n_rows, after):
-    """Last line on standard output, standard error, and seconds from Ctrl-C, a second after a line, to the end of the process."""
+    """Last line on standard output and standard error of a fit that gets Ctrl-C a second after a line."""
     program = [sys.executable, "-c", FIT.format(options=options, n_rows=n_rows)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        watchdog = threading.Timer(120, process.kill)
+        watchdog = threading.Timer(PATIENCE, process.kill)
         watchdog.start()
         while process.stdout.readline().strip() not in {after, ""}:
             pass
         time.sleep(1)
         assert process.poll() is None, "the fit is over already"
-        start = time.perf_counter()
         os.kill(process.pid, signal.SIGINT)
         out, err = process.communicate()
         watchdog.cancel()
-        return out.splitlines()[-1:], err, time.perf_counter() - start
+        return out.splitlines()[-1], err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
@@ -64,11 +64,11 @@ def interrupted_fit(options, n_rows, after):
     ],
     ids=["folds", "final ensemble"],
 )
-def test_ctrl_c_ends_trainings_on_several_threads_soon(options, n_rows, after, last_line, message):
-    """The fits would take minutes."""
-    (out,), err, seconds = interrupted_fit(options, n_rows, after)
+def test_ctrl_c_ends_trainings_on_several_threads_long_before_their_last_epoch(
+    options, n_rows, after, last_line, message
+):
+    """The fits would take most of an hour; a process that goes on is killed before it prints its last line."""
+    out, err = interrupted_fit(options, n_rows, after)
     assert out.startswith(last_line), err
     assert message in err
     assert err.count("interrupted") == bool(message), "threads do not warn on their own"
-    print(f"{seconds:.2f} s from Ctrl-C to the end of the process")
-    assert seconds < SOON

@@ -274,15 +274,33 @@ def test_groups_may_be_given_as_lists_series_and_text(as_given):
     assert_same_fit(model.fit(X, y, groups=as_given(groups)), expected, X)
 
 
-def test_held_out_groups_are_whole_in_the_fit(monkeypatch):
+@pytest.fixture
+def seen_splits(monkeypatch):
+    """The rows that fits would train on and hold out; none is made."""
+    seen = []
+
+    def watch(problem, splits, *_):
+        seen.append(splits)
+        raise _Seen
+
+    monkeypatch.setattr("skinnytrees.estimators.base.fit_path", watch)
+    return seen
+
+
+class _Seen(Exception):
+    """Ends a fit whose rows have been seen."""
+
+
+def test_held_out_groups_are_whole_in_the_fit(seen_splits):
     X, y, groups = wine()
     X = np.column_stack([X, groups])
     model = SkinnyTreesClassifier(3, validation_fraction=0.2, **QUICK)
-    seen = []
-    monkeypatch.setattr(model, "_fit_path", lambda splits, *_: seen.append((splits.training, splits.held_out)))
-    model.fit(X, y, groups=groups)
-    model.fit(X, y)
-    (training, held_out), (mixed_training, mixed_held_out) = ([set(rows.X[:][:, -1]) for rows in pair] for pair in seen)
+    for rows in ({"groups": groups}, {}):
+        with pytest.raises(_Seen):
+            model.fit(X, y, **rows)
+    (training, held_out), (mixed_training, mixed_held_out) = (
+        [set(rows.X[:][:, -1]) for rows in (splits.training, splits.held_out)] for splits in seen_splits
+    )
     assert not training & held_out
     assert mixed_training & mixed_held_out
 
@@ -293,15 +311,15 @@ def test_held_out_groups_are_whole_in_the_fit(monkeypatch):
     ids=["number", "leave one out", "shuffle", "default"],
 )
 @pytest.mark.parametrize("estimator", [SkinnyTreesClassifier, SkinnyTreesRegressor])
-def test_folds_of_a_fit_keep_groups_together(cv, n_folds, estimator, monkeypatch):
+def test_folds_of_a_fit_keep_groups_together(cv, n_folds, estimator, seen_splits):
     X, y, groups = wine()
     X, groups = np.column_stack([X, groups % 5]), groups % 5
     model = estimator(3, cv=cv, **QUICK)
-    seen = []
-    monkeypatch.setattr(model, "_fit_path", lambda splits, *_: seen.extend(splits.folds))
-    model.fit(X, y, groups=groups)
-    assert len(seen) == n_folds
-    for pair in seen:
+    with pytest.raises(_Seen):
+        model.fit(X, y, groups=groups)
+    (splits,) = seen_splits
+    assert len(splits.folds) == n_folds
+    for pair in splits.folds:
         kept, held = (set(rows.X[:][:, -1]) for rows in pair)
         assert held
         assert not kept & held
