@@ -56,7 +56,7 @@ def route(activation, z):
 
 
 def path_to(leaf: int, n_splits: int) -> Iterator[tuple[int, bool]]:
-    """The split nodes above a leaf, each with whether the way goes left there."""
+    """The split nodes above a leaf, each with whether the leaf is on its left."""
     level_above = (n_splits + 1) // 2
     while level_above > 0:
         left, leaf = leaf < level_above, leaf % level_above
@@ -238,7 +238,7 @@ def central_differences(function, at: np.ndarray, h: float = 1e-6) -> np.ndarray
 
 
 def run_activation(activation, z) -> tuple[np.ndarray, np.ndarray]:
-    """Share and slope as compiled code gives them."""
+    """Probability and slope as compiled code gives them."""
     probability = np.array(z)
     slope = np.full_like(probability, np.inf)
     number = ctypes.POINTER(np.ctypeslib.as_ctypes_type(probability.dtype))

@@ -211,7 +211,7 @@ def _set_threads(library: Any, n_threads: int | None) -> None:
     """Set how many threads a BLAS library uses, from whichever thread.
 
     threadpoolctl 3.8 lets only the first thread that asks set the number of OpenBLAS, as long as that thread lives, and ignores
-    all others without a word. We count who is inside ourselves and may be any thread, hence the call below that rule; older
+    all others silently. We count who is inside ourselves and may be any thread, hence the call below that rule; older
     versions have no such rule.
     """
     if n_threads is not None:

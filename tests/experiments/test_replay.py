@@ -15,5 +15,5 @@ def test_replayed_trials_end_with_the_logged_number_of_features_and_auc(capsys):
     with capsys.disabled():
         print("\nreplay of 15 trials:", ", ".join(f"{name} {value:.3g}" for name, value in result.items()))
     assert result["median difference in features"] <= 1
-    assert result["share within 2"] >= 0.8
+    assert result["fraction within 2"] >= 0.8
     assert result["Spearman correlation of AUC"] >= 0.85

@@ -27,7 +27,7 @@ SETTINGS = TrainingSettings(
 
 
 def small_problem():
-    """An ensemble, and 30 rows to train it on: four steps an epoch."""
+    """An ensemble, and 30 rows to train it on: four steps per epoch."""
     rng = np.random.default_rng(1)
     return random_trees(4, 1, rng, dtype=np.float32), random_data(SquaredError(), 30, 4, 1, rng, np.float32)
 

@@ -110,8 +110,8 @@ def summarize(trials: list[Trial], replayed: list[Replayed]) -> dict[str, float]
     seconds, their_seconds = sum(ours.seconds for ours in replayed), sum(theirs.seconds for theirs in trials)
     return {
         "median difference in features": float(np.median(off)),
-        "share within 1": float(np.mean(off <= 1)),
-        "share within 2": float(np.mean(off <= 2)),
+        "fraction within 1": float(np.mean(off <= 1)),
+        "fraction within 2": float(np.mean(off <= 2)),
         "Spearman correlation of AUC": float(spearmanr(*aucs).statistic),
         "seconds": seconds,
         "authors' seconds": their_seconds,

@@ -50,7 +50,7 @@ class Views:
         without an order; 0 means that none do.
     max_cells : int
         Where rows times design columns would exceed this, all features have their scaled values only: a wide table must not
-        take several times the memory. 2**22 cells take 16 MB.
+        take several times the memory. 2**22 values take 16 MB.
     max_features_per_row : float
         With more features per row than this, all have their scaled values only: on such tables ranks cost time and gain nothing.
 

@@ -27,7 +27,7 @@ class WideRunner:
 
     A step moves a group's weights by no more than ``eta ||x|| ||D||``, so its norm has a lower bound that is known without
     its weights. While all bounds stay above the threshold, and no group outside can be lifted above it, the support is
-    fixed. An epoch that might break this is undone and tried once more with exact norms; then the plain run makes it.
+    fixed. An epoch that might break this is undone and tried once more with exact norms; then the plain runner makes it.
     """
 
     def __init__(self, plain: ActiveSetRunner) -> None:
@@ -118,7 +118,7 @@ class WideRunner:
         return formed
 
     def to_checkpoint(self) -> dict[str, NDArray[Any]]:
-        """That of the plain run, the bounds, and in sample space what stands for W there."""
+        """That of the plain runner, the bounds, and in sample space what stands for W there."""
         inside = {} if self.inside is None else self.inside.to_checkpoint()
         return {
             **self.plain.to_checkpoint(),
