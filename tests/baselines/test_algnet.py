@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import MultiTaskLasso
+from sklearn.metrics import roc_auc_score
 
 torch = pytest.importorskip("torch", reason="AlgNet needs torch, which the extra [torch] installs")
 
@@ -99,6 +100,10 @@ def test_largest_groups_are_taken_where_the_path_stays_above_the_budget():
     assert system.path_.n_features.tolist() == [6, 1]
     assert system.get_support(indices=True).tolist() == [1]
     assert system.score(X, y) > 0.9
+    assert np.isnan(system.path_.val_score[-1]), "the rows held out have trained the last model"
+    given = AlgNetClassifier(1, random_state=0, **settings).fit(X[50:], y[50:], X_val=X[:50], y_val=y[:50])
+    by_hand = roc_auc_score(y[:50], given.predict_proba(X[:50])[:, 1])
+    assert given.path_.val_score[-1] == pytest.approx(by_hand)
 
 
 def test_model_of_the_path_is_kept_without_refit():
@@ -108,6 +113,4 @@ def test_model_of_the_path_is_kept_without_refit():
     system = AlgNetClassifier(6, random_state=0, max_epochs=60, path_epochs=1, n_xi=2, lambdas=(1e-6,), refit=False)
     system.fit(X, y, X_val=X[:50], y_val=y[:50])
     assert system.path_.val_score.max() == pytest.approx(system.path_[system.path_.chosen].val_score)
-    from sklearn.metrics import roc_auc_score
-
     assert roc_auc_score(y[:50], system.predict_proba(X[:50])[:, 1]) == pytest.approx(system.path_.val_score.max())

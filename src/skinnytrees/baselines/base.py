@@ -106,11 +106,12 @@ class Problem:
     def restrict(self, features: NDArray[np.intp]) -> "Problem":
         """The same problem with the columns of these features only."""
         columns = self.columns_of(features)
+        train = self.train.columns(columns)
         return replace(
             self,
-            train=self.train.columns(columns),
+            train=train,
             val=None if self.val is None else self.val.columns(columns),
-            rows=self.rows.columns(columns),
+            rows=train if self.rows is self.train else self.rows.columns(columns),
             feature=self.feature[columns],
         )
 

@@ -213,7 +213,8 @@ def choose(
     else:
         model = task.model(points[chosen].network)
     if chosen is None:
-        score = task.val_score(model.network, support)
+        # Rows that were held out of the training rows have trained this model, so that they cannot judge it.
+        score = task.val_score(model.network, support) if problem.rows is problem.train else float("nan")
         entries.append(PathEntry(len(support), support, dict.fromkeys(entries[0].setting, float("nan")), score))
         chosen = len(entries) - 1
     path = SelectionPath(tuple(entries), chosen)
