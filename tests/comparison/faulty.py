@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -40,6 +41,14 @@ class SleepsForEver(FirstColumns):
     def fit(self, X, y):
         while True:
             time.sleep(1)
+
+
+class LeavesItsNumber(FirstColumns):
+    """Writes the number of its process to the file that the environment names, and sleeps for ever."""
+
+    def fit(self, X, y):
+        Path(os.environ["NUMBER_OF_PROCESS"]).write_text(str(os.getpid()))
+        SleepsForEver.fit(self, X, y)
 
 
 class TakesAllMemory(FirstColumns):

@@ -1,8 +1,12 @@
 """Systems are compared on the same rows, and one that fails takes nothing with it."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -260,6 +264,57 @@ print([row["error"] for row in compare(X[:100], y[:100], {"mine": Mine()}, [2], 
     )
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == ["run", "['', '']"], done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs the signal of Ctrl-C")
+def test_interrupted_comparison_keeps_finished_rows_and_leaves_no_process_behind(tmp_path):
+    number, results = tmp_path / "number", tmp_path / "results.jsonl"
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"""
+import signal
+from skinnytrees import compare
+from tests.comparison.faulty import FirstColumns, LeavesItsNumber
+from tests.comparison.test_compare import table
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+systems = {{"works": FirstColumns(), "sleeps": LeavesItsNumber()}}
+compare(*table(), systems, [2], cv=2, common_model=None, results_file={str(results)!r})
+"""
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "NUMBER_OF_PROCESS": str(number)}
+    with subprocess.Popen(
+        [sys.executable, str(program)], env=environment, stderr=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            wait_until(lambda: number.exists() and number.read_text() != "")
+            running.send_signal(signal.SIGINT)
+            error = running.communicate(timeout=60)[1]
+        finally:
+            running.kill()
+    assert "KeyboardInterrupt" in error
+    wait_until(lambda: not is_alive(int(number.read_text())))
+    X, y = table()
+    found = compare(
+        X, y, {"works": FirstColumns()}, [2], cv=2, common_model=None, time_limit=1e-9, results_file=results
+    )
+    assert found.rows[0]["error"] == "", "finished before the interrupt, and not run again"
+    assert found.rows[1]["error"] == "stopped after 1e-09 s", "not run before the interrupt"
+
+
+def wait_until(is_true, seconds=60):
+    end = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def is_alive(number):
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(
