@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.fixes import parse_version
 
 from skinnytrees.baselines import TAOClassifier
 from skinnytrees.baselines.base import Sample
-from skinnytrees.baselines.l1_logistic import fit_l1_logistic
 from skinnytrees.baselines.oblique_tree import (
     NodeStep,
     ObliqueTree,
@@ -80,7 +82,9 @@ def test_one_node_with_fixed_leaves_is_the_logistic_regression_of_all_rows():
     sample = random_sample(0, n_rows=120, n_classes=2)
     tree = ObliqueTree(np.zeros((1, 4)), np.ones(1), np.eye(2))
     NodeStep(2.0, "always", 0)(tree, 0, sample, np.arange(120))
-    reference = fit_l1_logistic(sample.X, sample.y, sample.weight, 0.5, 0)
+    l1 = {"l1_ratio": 1.0} if parse_version(sklearn.__version__) >= parse_version("1.8") else {"penalty": "l1"}
+    liblinear = LogisticRegression(solver="liblinear", C=0.5, intercept_scaling=100, random_state=0, **l1)
+    reference = liblinear.fit(sample.X, sample.y)
     np.testing.assert_allclose(tree.W[0], reference.coef_[0], atol=1e-6)
     np.testing.assert_allclose(tree.b[0], reference.intercept_[0], atol=1e-6)
     # The same minimum, by its definition: no small move of the weights lowers ||w||_1 + C sum of log-losses.
