@@ -6,9 +6,9 @@ from skinnytrees.estimators import SkinnyTreesClassifier, SkinnyTreesRegressor, 
 from skinnytrees.penalties import GroupL0, GroupLasso
 from skinnytrees.versions import show_versions
 
-if TYPE_CHECKING:
-    from skinnytrees.comparison import compare
-    from skinnytrees.evaluation import evaluate
+if TYPE_CHECKING:  # from the modules themselves: mypy would take the packages' attributes for modules of the same name
+    from skinnytrees.comparison.compare import compare
+    from skinnytrees.evaluation.evaluate import evaluate
 
 __version__ = "0.1.0"
 __all__ = [

@@ -2,6 +2,7 @@
 """A user's program that `mypy --strict` must accept: the public names have types that say what they give."""
 
 from pathlib import Path
+from typing import assert_type
 
 import numpy as np
 
@@ -11,9 +12,13 @@ from skinnytrees import (
     SkinnyTreesClassifier,
     SkinnyTreesRegressor,
     StabilitySelector,
+    compare,
+    evaluate,
     load,
     show_versions,
 )
+from skinnytrees.comparison import Comparison
+from skinnytrees.evaluation import Evaluation
 
 
 def program() -> None:
@@ -34,7 +39,12 @@ def program() -> None:
         penalty=GroupLasso(0.1), loss="huber", always_select=[0]
     ).fit(X, y)
     searched = SkinnyTreesRegressor(penalty=GroupL0.grid(X)[0])
-    selector: StabilitySelector = StabilitySelector(searched).fit(X, y)
+    # Unlike annotations, these refuse Any.
+    assert_type(StabilitySelector(searched).fit(X, y), StabilitySelector)
+    assert_type(classifier.at(1), SkinnyTreesClassifier)
+    assert_type(regressor.at(1), SkinnyTreesRegressor)
+    assert_type(evaluate(classifier, X, y), Evaluation)
+    assert_type(compare(X, y, ["forest"]), Comparison)
     classifier.save(Path("model.skinny"))
     again: SkinnyTreesClassifier | SkinnyTreesRegressor = load("model.skinny")
     show_versions()

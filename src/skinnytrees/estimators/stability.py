@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 
 from skinnytrees.estimators.all_or_nothing import become, unfitted
+from skinnytrees.estimators.base import Fit
 from skinnytrees.estimators.classifier import SkinnyTreesClassifier
 from skinnytrees.estimators.regressor import SkinnyTreesRegressor
 from skinnytrees.estimators.selection_statistics import false_selection_bound, least_threshold, stability_index
@@ -39,6 +40,11 @@ _POOR_AGREEMENT = 0.4
 _FEWEST_TO_COMPARE = 10
 # The bound that the default number of features per resample is chosen for, if the user asks for none.
 _USUAL_FALSE_SELECTIONS = 1.0
+
+
+def _checked(fit: Fit) -> Fit:
+    """scikit-learn's check of the parameters, those of the estimator inside included; type checkers still know ``fit``."""
+    return cast(Fit, _fit_context(prefer_skip_nested_validation=False)(fit))
 
 
 class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
@@ -185,7 +191,7 @@ class StabilitySelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @_checked
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the estimator on resamples and count how often it selects each feature.
 
