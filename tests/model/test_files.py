@@ -107,6 +107,33 @@ def test_permissions_of_a_file_are_kept_and_those_of_a_new_one_are_the_usual(mod
 
 
 @posix
+def test_owner_and_group_of_a_file_are_kept_where_that_is_allowed(model, tmp_path):
+    """Else those who share a file by its group could no longer read it after a colleague has saved."""
+    file = tmp_path / "model"
+    file.touch()
+    own, others = os.getegid(), [group for group in os.getgroups() if group != os.getegid()]
+    owner, group = (12345, 23456) if os.geteuid() == 0 else (os.geteuid(), others[0] if others else own)
+    os.chown(file, owner, group)
+    file.chmod(0o660)
+    model.save(file)
+    status = file.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (owner, group, 0o660)
+
+
+@posix
+def test_file_is_saved_where_its_owner_may_not_be_kept(model, tmp_path, monkeypatch):
+    def refuse(*args):
+        raise PermissionError(1, "Operation not permitted")
+
+    file = tmp_path / "model"
+    file.touch(0o640)
+    monkeypatch.setattr(os, "fchown", refuse)
+    model.save(file)
+    assert file.read_bytes() == content_of(model)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+@posix
 @pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root may write everything")
 def test_a_file_that_may_not_be_written_is_refused(model, tmp_path):
     file = tmp_path / "model"

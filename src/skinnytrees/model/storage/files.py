@@ -51,7 +51,8 @@ def write_bytes(file: File, content: bytes) -> None:
         file.write(content)
         return
     path = Path(os.path.realpath(file))
-    mode = _mode_of(path)
+    before = _status_of(path)
+    mode = None if before is None else before.st_mode
     if mode is not None and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
         with path.open("wb") as stream:
             stream.write(content)
@@ -59,9 +60,9 @@ def write_bytes(file: File, content: bytes) -> None:
     _refuse_places(path, mode)
     _remove_unfinished(path)
     try:
-        _replace(path, content, mode)
+        _replace(path, content, before)
     except OSError as error:
-        kept = "" if mode is None else " The file that was there before is unchanged."
+        kept = "" if before is None else " The file that was there before is unchanged."
         raise cannot_write(
             error, f"{path} cannot be written.{kept} Free space on its disk, or name a file elsewhere."
         ) from error
@@ -96,9 +97,9 @@ def _guess(start: bytes) -> str:
     return "its first bytes are others. load() reads models that save() has written, and nothing else: check the name."
 
 
-def _mode_of(path: Path) -> int | None:
+def _status_of(path: Path) -> os.stat_result | None:
     try:
-        return path.stat().st_mode
+        return path.stat()
     except FileNotFoundError:
         return None
 
@@ -117,17 +118,26 @@ def _refuse_places(path: Path, mode: int | None) -> None:
         raise PermissionError(f"{path} may not be written. Change its permissions, or name another file.")
 
 
-def _replace(path: Path, content: bytes, mode: int | None) -> None:
+def _replace(path: Path, content: bytes, before: os.stat_result | None) -> None:
     with _new_file_beside(path) as (unfinished, stream):
         stream.write(content)
         stream.flush()
-        if mode is not None and hasattr(os, "fchmod"):
-            os.fchmod(stream.fileno(), stat.S_IMODE(mode))
+        if before is not None and hasattr(os, "fchmod"):
+            _keep_access(stream.fileno(), before)
         os.fsync(stream.fileno())
         if fcntl is None:  # Windows does not rename open files
             stream.close()
         os.replace(unfinished, path)
     _sync_folder(path.parent)
+
+
+def _keep_access(descriptor: int, before: os.stat_result) -> None:
+    """Give a file the owner, the group and the permissions of the one that it replaces, as far as the system allows it."""
+    for owner, group in ((-1, before.st_gid), (before.st_uid, -1)):
+        with contextlib.suppress(PermissionError):
+            os.fchown(descriptor, owner, group)
+    # At last, because another owner may take permissions away.
+    os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
 
 
 @contextlib.contextmanager
