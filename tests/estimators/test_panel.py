@@ -127,6 +127,7 @@ def test_size_by_cost_is_the_largest_that_fits(genes):
         model.at(cost=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("costs", "cost"), [(None, 2), ("groups", 1)])
 def test_budget_of_a_size_by_cost_means_the_same_in_another_fit(costs, cost):
     X, y = load_breast_cancer(return_X_y=True)
