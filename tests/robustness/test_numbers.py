@@ -73,6 +73,38 @@ def test_one_wild_cell_among_huge_values_does_not_inflate_the_scale():
     assert 0.9e200 < Scaling.learn_robust(values, np.ones(1000)).scale[0] < 1.2e200
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e200, 1e-200])
+def test_one_wild_cell_does_not_inflate_the_scale_of_a_sparse_column(unit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3)) * (rng.random((2000, 3)) < 0.3)
+    X[0], X[1, 2] = 1.0, np.nan
+    ordinary = Scaling.learn_robust(sparse.csr_array(X * unit), np.ones(2000)).scale
+    X[0, 1:] = 1e6, -1e6
+    scale = Scaling.learn_robust(sparse.csr_array(X * unit), np.ones(2000)).scale
+    assert scale[0] == ordinary[0], "a column without outliers keeps its numbers"
+    np.testing.assert_allclose(scale[1:], ordinary[1:], rtol=0.05)
+
+
+@pytest.mark.parametrize("n_wild", [2, 60])
+def test_tail_of_a_sparse_column_is_part_of_its_size(n_wild):
+    """Counts of words: most are one, and the tail may carry the signal."""
+    counts = np.ones(600)
+    counts[:n_wild] = np.geomspace(2, 40, n_wild)
+    X = sparse.csr_array(np.append(counts, np.zeros(1400))[:, None])
+    assert Scaling.learn_robust(X, np.ones(2000)).scale[0] == pytest.approx(np.sqrt(np.mean(counts**2)))
+
+
+def test_one_wild_cell_does_not_disable_a_column_of_a_large_sparse_table(monkeypatch):
+    monkeypatch.setattr("skinnytrees.tables.frames._DENSE_UP_TO", 0)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 4)) * (rng.random((1500, 4)) < 0.4)
+    y = X[:, 2] > 0
+    model = SkinnyTreesClassifier(1, **QUICK)
+    X_wild = X.copy()
+    X_wild[np.flatnonzero(y)[0], 2] = 1e6
+    assert model.fit(sparse.csr_array(X_wild), y).score(sparse.csr_array(X), y) > 0.95
+
+
 # ------------------------------------------------------------------------------------------------ sparse tables with gaps
 
 

@@ -74,9 +74,17 @@ def test_weight_is_the_same_as_repeated_rows(seed):
     assert weighted.scale < 2
 
 
-def test_sparse_columns_are_scaled_as_ever():
-    X = sparse.csr_array(np.column_stack([NORMAL, np.append(NORMAL[1:], 1e6)]))
+def test_sparse_columns_without_outliers_are_scaled_as_ever():
+    rng = np.random.default_rng(0)
+    counts = rng.geometric(0.3, size=2_000) * (rng.random(2_000) < 0.2)
+    X = sparse.csr_array(np.column_stack([NORMAL, np.exp(NORMAL), counts, counts > 0]).astype(float))
     np.testing.assert_array_equal(Scaling.learn_robust(X, np.ones(2_000)).scale, Scaling.learn(X, np.ones(2_000)).scale)
+
+
+def test_wild_cell_of_a_sparse_column_does_not_inflate_its_scale():
+    X = sparse.csr_array(np.column_stack([NORMAL, np.append(NORMAL[1:], 1e6)]))
+    plain, wild = Scaling.learn_robust(X, np.ones(2_000)).scale
+    assert wild == pytest.approx(plain, rel=0.05)
 
 
 def test_one_wild_cell_does_not_disable_a_column():

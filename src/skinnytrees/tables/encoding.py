@@ -48,8 +48,9 @@ _INFLATED = 5.0
 _FEW_CELLS = 0.01
 # Squares of smaller numbers than this lose digits in double precision.
 _SMALL_SQUARES = 1e-140
-# Interquartile range of normal values with deviation one.
+# Interquartile range of normal values with deviation one, and the median of their distances from zero.
 _NORMAL_RANGE = 1.349
+_NORMAL_DISTANCE = _NORMAL_RANGE / 2
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,11 @@ class Scaling:
 
     @classmethod
     def learn_robust(cls, values: Any, weight: NDArray[Any]) -> "Scaling":
-        """The same, except in dense columns where a few extreme outliers inflate the deviation.
+        """The same, except in columns where a few extreme outliers inflate the deviation.
 
         There, values count as no farther from the median than five of the deviations that the quartiles suggest. A column
-        that has one value in most rows has no such deviation and is left as it is.
+        that has one value in most rows has no such deviation and is left as it is. In sparse columns, the other values than
+        zero count as no farther from zero than five of the deviations that their median distance suggests.
 
         Examples
         --------
@@ -96,7 +98,7 @@ class Scaling:
         [34.0]
         """
         if sparse.issparse(values):
-            return cls.learn(values, weight)
+            return cls(np.zeros(values.shape[1]), _robust_nonzero_size(values))
         moments = _moments(values, weight)
         # Where no value is clipped, none is an outlier. Too large numbers give a deviation that is infinite or not a number.
         is_cut = moments.farthest / _FARTHEST > moments.spread
@@ -439,6 +441,24 @@ def _nonzero_size(values: Any) -> NDArray[np.float64]:
         exponent = np.frexp(largest)[1].astype(np.intp)
         size[extreme] = np.ldexp(np.sqrt(_stored_squares(part, exponent)[0] / count[extreme]), exponent)
     return np.where(size > 0, size, 1.0)
+
+
+def _robust_nonzero_size(values: Any) -> NDArray[np.float64]:
+    """The same without the few outliers of a column, if these inflate its size."""
+    values = values.tocsr()
+    size, largest = _nonzero_size(values), np.zeros(values.shape[1])
+    for some in pieces(len(values.data), 1):
+        np.fmax.at(largest, values.indices[some], np.abs(values.data[some]).astype(np.float64))
+    doubtful = np.flatnonzero(largest / _FARTHEST > size)
+    part = values[:, doubtful].tocsc()
+    for k, first, end in zip(doubtful.tolist(), part.indptr[:-1], part.indptr[1:], strict=True):
+        distance = np.abs(part.data[first:end]).astype(np.float64)
+        distance = distance[~np.isnan(distance)]
+        suggested = float(np.median(distance)) / _NORMAL_DISTANCE
+        n_wild = int(np.count_nonzero(distance / _FARTHEST > suggested))
+        if 0 < suggested < size[k] / _INFLATED and n_wild <= max(1, _FEW_CELLS * len(distance)):
+            size[k] = suggested * np.sqrt(np.mean(np.minimum(distance / suggested, _FARTHEST) ** 2))
+    return size
 
 
 def _stored_squares(values: Any, exponent: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
