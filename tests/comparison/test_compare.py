@@ -266,8 +266,9 @@ print([row["error"] for row in compare(X[:100], y[:100], {"mine": Mine()}, [2], 
     assert done.stdout.splitlines() == ["run", "['', '']"], done.stderr
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs the signal of Ctrl-C")
-def test_interrupted_comparison_keeps_finished_rows_and_leaves_no_process_behind(tmp_path):
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+@pytest.mark.parametrize("ended_by", ["SIGINT", "SIGKILL"])
+def test_interrupted_or_killed_comparison_keeps_finished_rows_and_leaves_no_process_behind(tmp_path, ended_by):
     number, results = tmp_path / "number", tmp_path / "results.jsonl"
     program = tmp_path / "program.py"
     program.write_text(
@@ -288,11 +289,11 @@ compare(*table(), systems, [2], cv=2, common_model=None, results_file={str(resul
     ) as running:
         try:
             wait_until(lambda: number.exists() and number.read_text() != "")
-            running.send_signal(signal.SIGINT)
+            running.send_signal(getattr(signal, ended_by))
             error = running.communicate(timeout=60)[1]
         finally:
             running.kill()
-    assert "KeyboardInterrupt" in error
+    assert ("KeyboardInterrupt" in error) == (ended_by == "SIGINT")
     wait_until(lambda: not is_alive(int(number.read_text())))
     X, y = table()
     found = compare(

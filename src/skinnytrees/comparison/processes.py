@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import os
 import sys
+import threading
 import time
 import types
 from collections.abc import Iterator, Sequence
@@ -114,6 +115,7 @@ def _without_main() -> Iterator[None]:
 
 def _work(pickled: bytes, data_file: str, memory_limit: float | None, answer: Connection) -> None:
     """In the process: run the task and send its result, or the error in one line."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         if memory_limit is not None:
             _limit_memory(memory_limit)
@@ -129,6 +131,14 @@ def _work(pickled: bytes, data_file: str, memory_limit: float | None, answer: Co
     result["peak_memory"] = _peak_memory()
     answer.send(result)
     answer.close()
+
+
+def _end_with_parent() -> None:
+    """End this process when the comparison ends, even if it was killed and could not end its tasks."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _limit_memory(n_bytes: float) -> None:
