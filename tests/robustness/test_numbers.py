@@ -1,6 +1,7 @@
 """Numbers of any size: counts, columns, targets and weights that are ordinary, huge or tiny."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy import sparse
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.exceptions import NothingLearnedWarning
 from skinnytrees.memory import MemoryEstimate, estimate_memory, refuse_if_too_large
+from skinnytrees.path.rules import DEFAULT_RULES
 from skinnytrees.tables.column_views import Views
 from skinnytrees.tables.encoding import Encoder, Scaling, varying_features
 from skinnytrees.tables.groups import Groups
@@ -103,6 +105,26 @@ def test_one_wild_cell_does_not_disable_a_column_of_a_large_sparse_table(monkeyp
     X_wild = X.copy()
     X_wild[np.flatnonzero(y)[0], 2] = 1e6
     assert model.fit(sparse.csr_array(X_wild), y).score(sparse.csr_array(X), y) > 0.95
+
+
+class WithoutRanks(SkinnyTreesClassifier):
+    """As on tables above four million values, whose columns have no ranks that would make up for a wrong scale."""
+
+    _rules = replace(
+        DEFAULT_RULES,
+        styles=tuple(replace(style, views=replace(style.views, max_cells=0)) for style in DEFAULT_RULES.styles),
+    )
+
+
+def test_one_wild_cell_does_not_disable_a_column_of_mostly_zeros():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 6)) * (rng.random((2000, 6)) < 0.4)
+    y = X[:, 2] > 0
+    X_wild = X.copy()
+    X_wild[np.flatnonzero(y)[0], 2] = 1e6
+    model = WithoutRanks(1, **QUICK).fit(X_wild, y)
+    assert model.get_support(indices=True).tolist() == [2]
+    assert model.score(X, y) > 0.9
 
 
 # ------------------------------------------------------------------------------------------------ sparse tables with gaps

@@ -57,9 +57,12 @@ def test_wild_cells_in_a_column_with_gaps_and_in_single_precision():
     assert 1.5 < Scaling.learn_robust(x[:, None], np.ones(2_000)).scale[0] < 2.5
 
 
-def test_column_that_has_one_value_in_most_rows_is_left_alone():
+@pytest.mark.parametrize(
+    "others", [[1.0, 2.0, 1e6], np.ones(200), np.geomspace(1, 40, 200), [*np.ones(200), *np.full(9, 1e6)]]
+)
+def test_column_that_has_one_value_in_most_rows_is_left_alone_unless_one_of_many_others_is_wild(others):
     x = np.zeros((2_000, 1))
-    x[:3] = [[1.0], [2.0], [1e6]]
+    x[: len(others), 0] = others
     np.testing.assert_array_equal(Scaling.learn_robust(x, np.ones(2_000)).scale, Scaling.learn(x, np.ones(2_000)).scale)
 
 
@@ -79,6 +82,17 @@ def test_sparse_columns_without_outliers_are_scaled_as_ever():
     counts = rng.geometric(0.3, size=2_000) * (rng.random(2_000) < 0.2)
     X = sparse.csr_array(np.column_stack([NORMAL, np.exp(NORMAL), counts, counts > 0]).astype(float))
     np.testing.assert_array_equal(Scaling.learn_robust(X, np.ones(2_000)).scale, Scaling.learn(X, np.ones(2_000)).scale)
+
+
+@pytest.mark.parametrize(("common", "unit"), [(0.0, 1.0), (7.0, 1.0), (0.0, 1e200), (0.0, 1e-200)])
+def test_wild_cell_does_not_inflate_the_scale_of_a_column_that_has_one_value_in_most_rows(common, unit):
+    x = np.full(2_000, common)
+    x[:600] += RNG.normal(size=600)
+    plain = Scaling.learn_robust(x[:, None] * unit, np.ones(2_000))
+    x[0] = 1e6
+    wild = Scaling.learn_robust(x[:, None] * unit, np.ones(2_000))
+    assert wild.scale[0] == pytest.approx(plain.scale[0], rel=0.05)
+    assert abs(wild.mean[0] - plain.mean[0]) < 0.02 * plain.scale[0]
 
 
 def test_wild_cell_of_a_sparse_column_does_not_inflate_its_scale():

@@ -83,9 +83,9 @@ class Scaling:
     def learn_robust(cls, values: Any, weight: NDArray[Any]) -> "Scaling":
         """The same, except in columns where a few extreme outliers inflate the deviation.
 
-        There, values count as no farther from the median than five of the deviations that the quartiles suggest. A column
-        that has one value in most rows has no such deviation and is left as it is. In sparse columns, the other values than
-        zero count as no farther from zero than five of the deviations that their median distance suggests.
+        There, values count as no farther from the median than five of the deviations that the quartiles suggest. In a
+        column that has one value in most rows, and in sparse columns, for which this value is zero, the other values count as
+        no farther from it than five of the deviations that their median distance suggests.
 
         Examples
         --------
@@ -403,15 +403,41 @@ def _largest_exponent(values: Any) -> NDArray[np.intp]:
 def _robust_moments(distinct: Distinct, mean: float, spread: float) -> tuple[float, float]:
     """Mean and deviation of a column, without its few outliers if these inflate the deviation."""
     low, median, high = distinct.quantiles([0.25, 0.5, 0.75])
+    if low == high:
+        suggested = _deviation_of_others(distinct, median)
+        return (mean, spread) if suggested is None else _tamed_moments(distinct, median, suggested)
     suggested = high / _NORMAL_RANGE - low / _NORMAL_RANGE
     if not 0 < suggested < spread / _INFLATED:
         return mean, spread
-    distance = (
-        distinct.value / suggested - median / suggested
-    )  # of any size, where a difference of values may be infinite
-    is_wild = np.abs(distance) > _FARTHEST
-    if distinct.weight[is_wild].sum() > _FEW_CELLS * distinct.weight.sum() and distinct.n_rows[is_wild].sum() > 1:
-        return mean, spread
+    distance = np.abs(distinct.value / suggested - median / suggested)  # a difference of values may be infinite
+    return (
+        (mean, spread) if not _are_few(distinct, distance > _FARTHEST) else _tamed_moments(distinct, median, suggested)
+    )
+
+
+def _deviation_of_others(distinct: Distinct, common: float) -> float | None:
+    """What the values other than that of most rows suggest, if few of them inflate the size of all; else None."""
+    others = Distinct(*(part[distinct.value != common] for part in distinct))
+    if len(others.value) == 0:
+        return None
+    distance = np.abs(others.value / 2 - common / 2)  # a difference of values may be infinite
+    largest, order = float(distance.max()), np.argsort(distance)
+    (median_distance,) = Distinct(distance[order], others.n_rows[order], others.weight[order]).quantiles([0.5])
+    suggested = median_distance / _NORMAL_DISTANCE
+    size = largest * float(np.sqrt(np.average((distance / largest) ** 2, weights=others.weight)))
+    is_inflated = largest / _FARTHEST > size and 0 < suggested < size / _INFLATED
+    return 2 * suggested if is_inflated and _are_few(others, distance / _FARTHEST > suggested) else None
+
+
+def _are_few(distinct: Distinct, is_wild: NDArray[np.bool_]) -> bool:
+    """Whether so few values are outliers that they may be corrected."""
+    n_rows, weight = distinct.n_rows[is_wild].sum(), distinct.weight[is_wild].sum()
+    return bool(n_rows <= 1 or weight <= _FEW_CELLS * distinct.weight.sum())
+
+
+def _tamed_moments(distinct: Distinct, median: float, suggested: float) -> tuple[float, float]:
+    """Mean and deviation, with outliers as far from the median as a value can be."""
+    distance = distinct.value / suggested - median / suggested
     tamed = np.clip(distance, -_FARTHEST, _FARTHEST)
     center = float(np.average(tamed, weights=distinct.weight))
     spread_of_tamed = float(np.sqrt(np.average((tamed - center) ** 2, weights=distinct.weight)))
