@@ -357,8 +357,8 @@ def _as_path(problem: Problem, prepared: Prepared, judge: Judge, candidate: Cand
         cost=np.array([groups.price[point.groups].sum() for point in points]),
         supports=supports,
         models=[_as_model(problem, prepared.encoder.select(point.groups), point.trees) for point in points],
-        chosen=candidate.chosen_index,
-        final=model,
+        chosen_index=candidate.chosen_index,
+        final_model=model,
     ).without_repeats()
 
 

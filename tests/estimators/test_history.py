@@ -96,7 +96,7 @@ def test_interrupted_path_keeps_a_model_within_the_budget_and_says_so(epoch, cv)
     assert 1 <= model.n_features_selected_ <= 4
     assert model.score(X, y) > 0.5
     assert len(model.path_.val_score) == len(model.path_) <= 14
-    np.testing.assert_array_equal(model.path_.supports[model.path_.chosen], model.get_support(indices=True))
+    np.testing.assert_array_equal(model.path_.supports[model.path_.chosen_index], model.get_support(indices=True))
 
 
 def test_interrupted_path_does_not_ask_its_callbacks_again():

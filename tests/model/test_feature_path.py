@@ -30,12 +30,12 @@ def test_what_the_path_tells_is_consistent(make):
     assert {len(getattr(path, name)) for name in ("val_score", "val_score_se", "train_loss", "models")} == {n}
     for support, inside in zip(path.supports, path.models, strict=True):
         assert set(inside.encoder.feature) == set(support)
-    assert path.n_features[path.chosen] <= 5
-    np.testing.assert_array_equal(path.supports[path.chosen], model.get_support(indices=True))
+    assert path.n_features[path.chosen_index] <= 5
+    np.testing.assert_array_equal(path.supports[path.chosen_index], model.get_support(indices=True))
     assert np.isfinite(path.val_score).all()
     assert (path.val_score <= 1).all()
     assert (path.val_score_se > 0).all()
-    assert path.val_score[path.chosen] > 0.5
+    assert path.val_score[path.chosen_index] > 0.5
 
 
 def test_supports_of_a_pruned_path_are_nested():
@@ -51,7 +51,7 @@ def test_frame_of_the_path_has_one_row_per_size():
     assert len(frame) == len(path)
     for name in numbers:
         np.testing.assert_array_equal(frame[name], getattr(path, name))
-    assert np.flatnonzero(frame.chosen).tolist() == [path.chosen]
+    assert np.flatnonzero(frame.chosen).tolist() == [path.chosen_index]
 
 
 def test_frame_of_the_path_names_what_enters_and_leaves():
@@ -111,7 +111,7 @@ def test_model_at_another_size_is_that_of_the_path(make, n_features, monkeypatch
     before = model.model_
     smaller = model.at(n_features)
     entry = next(i for i, size in enumerate(model.path_.n_features) if size <= n_features)
-    expected = model.model_ if entry == model.path_.chosen else model.path_.models[entry]
+    expected = model.model_ if entry == model.path_.chosen_index else model.path_.models[entry]
     assert smaller.model_ is expected
     assert smaller.n_features_selected_ == model.path_.n_features[entry] <= n_features
     np.testing.assert_array_equal(smaller.get_support(indices=True), model.path_.supports[entry])
@@ -147,7 +147,7 @@ def test_plot_shows_the_curve_and_the_chosen_size():
     assert "number of features" in ax.get_xlabel()
     assert "validation score" in ax.get_ylabel()
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    chosen = path.n_features[path.chosen]
+    chosen = path.n_features[path.chosen_index]
     assert any(f"{chosen} features" in label for label in labels)
     assert any("standard error" in label for label in labels)
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), path.n_features)

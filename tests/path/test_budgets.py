@@ -57,7 +57,7 @@ def test_budget_of_total_cost_is_met(rules, seed, costs, data):
     model = with_rules(SkinnyTreesRegressor, rules)(budget, feature_costs=costs, **QUICK).fit(X, y)
     assert 0 < np.sum(costs, where=model.support_) <= budget
     assert not any(np.array_equal(*pair) for pair in pairwise(model.path_.supports))
-    assert np.array_equal(model.path_.supports[model.path_.chosen], model.get_support(indices=True))
+    assert np.array_equal(model.path_.supports[model.path_.chosen_index], model.get_support(indices=True))
 
 
 @BOTH_PHASES

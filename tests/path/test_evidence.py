@@ -40,7 +40,7 @@ def test_folds_choose_the_size_and_all_rows_train_the_model(rules):
     assert model.n_features_selected_ <= 3
     assert {0, 4} <= set(model.get_support(indices=True))
     assert np.isfinite(model.path_.val_score).all()
-    assert model.path_.val_score[model.path_.chosen] > 0.5
+    assert model.path_.val_score[model.path_.chosen_index] > 0.5
     of_value = np.append(True, np.diff(model.model_.encoder.feature) > 0)
     np.testing.assert_allclose(model.model_.encoder.mean[of_value], X[:, model.support_].mean(axis=0), atol=1e-12)
 

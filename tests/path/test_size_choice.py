@@ -198,7 +198,7 @@ def test_few_rows_take_the_best_of_several_starts(n_starts, monkeypatch):
     assert len(starts) == n_starts
     losses = np.array([[point.train_loss for point in start.points] for start in starts])
     np.testing.assert_array_equal(model.path_.train_loss, losses.min(axis=0))
-    at_five = [start.points[model.path_.chosen] for start in starts]
+    at_five = [start.points[model.path_.chosen_index] for start in starts]
     assert n_starts == 1 or len({tuple(point.groups) for point in at_five}) > 1, "nothing to choose from"
     best = min(at_five, key=lambda point: point.train_loss)
     np.testing.assert_array_equal(np.flatnonzero(model.support_), best.groups)

@@ -82,7 +82,7 @@ def refuse_wrong_outputs(model, what):
     X = np.round(rng.normal(scale=5, size=(20, model.n_features_in_)))
     X[rng.random(X.shape) < 0.1] = np.nan
     path = getattr(model, "path_", None)
-    for soft_trees in [model.model_, *([] if path is None else [path.final, *path.models])]:
+    for soft_trees in [model.model_, *([] if path is None else [path.final_model, *path.models])]:
         found, design = soft_trees.raw(X), soft_trees.encoder.encode_dense(X).astype(np.float64)
         again = predict(Ensemble.of(soft_trees.trees), design, soft_trees.activation) + soft_trees.base
         largest = np.abs(soft_trees.trees.O).sum(axis=1, dtype=np.float64) + np.abs(soft_trees.base)

@@ -238,7 +238,7 @@ def test_repeated_patients_look_predictable_without_groups_only(evidence):
         model = SkinnyTreesClassifier(**evidence, max_epochs=5, random_state=0)
         for scores, groups in ((without, None), (with_groups, patient)):
             path = model.fit(X, y, groups=groups).path_
-            scores.append(path.val_score[path.chosen])
+            scores.append(path.val_score[path.chosen_index])
     assert np.mean(without) > 0.7
     assert np.mean(with_groups) < 0.3
 

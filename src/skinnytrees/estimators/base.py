@@ -335,7 +335,7 @@ class SkinnyTrees(Explains, ExportMixin, SelectorMixin, BaseEstimator):
         else:  # a whole number where features or groups are counted, because 1.0 would mean all of them
             counts = self.feature_costs is None or isinstance(self.feature_costs, str)
             smaller.feature_budget = (int if counts else float)(self.path_.cost[entry])
-        smaller._adopt_model(self.path_.final if entry == self.path_.chosen else self.path_.models[entry])
+        smaller._adopt_model(self.path_.final_model if entry == self.path_.chosen_index else self.path_.models[entry])
         return smaller
 
     def transform(self, X: Any) -> Any:

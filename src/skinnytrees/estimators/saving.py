@@ -86,7 +86,7 @@ def _check_features(learned: dict[str, Any]) -> None:
     used = (
         [learned["model"].features]
         if path is None
-        else [learned["model"].features, path.final.features, *path.supports]
+        else [learned["model"].features, path.final_model.features, *path.supports]
     )
     columns = [] if vocabulary is None else list(vocabulary.words)
     highest = max([*columns, *(int(some.max(initial=-1)) for some in used)], default=-1)
@@ -120,5 +120,5 @@ def _check_targets(learned: dict[str, Any]) -> None:
 
 def _n_outputs(learned: dict[str, Any]) -> int:
     model, path = learned["model"], learned.get("path")
-    refuse_unless(path is None or len(path.final.base) == len(model.base), "its path has other outputs than its model")
+    refuse_unless(path is None or len(path.final_model.base) == len(model.base), "its path has other outputs than its model")
     return len(model.base)

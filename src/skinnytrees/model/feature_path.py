@@ -36,9 +36,9 @@ class FeaturePath:
         The features.
     models : list of SoftTrees
         The ensemble at each size.
-    chosen : int
+    chosen_index : int
         Entry of the size that was chosen.
-    final : SoftTrees
+    final_model : SoftTrees
         The final model at that size.
     feature_names : array of str or None
         Names of the columns of X, where they have any.
@@ -53,8 +53,8 @@ class FeaturePath:
     cost: NDArray[np.float64]
     supports: list[NDArray[np.intp]]
     models: list[SoftTrees]
-    chosen: int
-    final: SoftTrees
+    chosen_index: int
+    final_model: SoftTrees
     feature_names: NDArray[Any] | None = None
     budget: float | None = None
 
@@ -67,22 +67,24 @@ class FeaturePath:
             f"A path of {n_sizes} models and {len(self.supports)} supports has columns of the lengths {[*map(len, columns)]}.",
         )
         numbers = all(column.dtype == np.float64 for column in columns[1:]) and columns[0].dtype == np.intp
-        in_range = isinstance(self.chosen, int) and 0 <= self.chosen < n_sizes
-        refuse_unless(numbers and in_range, f"chosen={self.chosen!r} is none of the {n_sizes} sizes of a path.")
+        in_range = isinstance(self.chosen_index, int) and 0 <= self.chosen_index < n_sizes
+        refuse_unless(
+            numbers and in_range, f"chosen_index={self.chosen_index!r} is none of the {n_sizes} sizes of a path."
+        )
         for n_features, support, model in zip(self.n_features, self.supports, self.models, strict=True):
             is_sorted = support.ndim == 1 and support.dtype == np.intp and bool(np.all(support[1:] > support[:-1]))
             refuse_unless(
                 is_sorted and len(support) == n_features and bool(np.isin(model.features, support).all()),
                 f"A size of a path has {n_features} features, but another support or a model that reads others.",
             )
-        outputs = {len(model.base) for model in (*self.models, self.final)}
+        outputs = {len(model.base) for model in (*self.models, self.final_model)}
         refuse_unless(len(outputs) == 1, f"The models of a path have different numbers of outputs: {sorted(outputs)}.")
 
     def __len__(self) -> int:
         return len(self.n_features)
 
     def __repr__(self) -> str:
-        chosen = self.chosen
+        chosen = self.chosen_index
         score = f"{self.val_score[chosen]:.3f} ± {self.val_score_se[chosen]:.3f}"
         return (
             f"<FeaturePath of {len(self)} sizes, {self.n_features.max()} to {self.n_features.min()} features; chosen: "
@@ -92,7 +94,7 @@ class FeaturePath:
     def _repr_html_(self) -> str:
         scores = [f"{score:.3f} ± {error:.3f}" for score, error in zip(self.val_score, self.val_score_se, strict=True)]
         rows = [
-            f"<tr><td>{n}</td><td>{score}</td><td>{cost:g}</td><td>{'chosen' if i == self.chosen else ''}</td></tr>"
+            f"<tr><td>{n}</td><td>{score}</td><td>{cost:g}</td><td>{'chosen' if i == self.chosen_index else ''}</td></tr>"
             for i, (n, score, cost) in enumerate(zip(self.n_features, scores, self.cost, strict=True))
         ]
         head = "<tr><th>features</th><th>validation score</th><th>cost</th><th></th></tr>"
@@ -105,13 +107,13 @@ class FeaturePath:
             refuse_unless(
                 _is_number(n_features, Integral),
                 f"n_features={n_features!r} is not a whole number. Ask for a number of features, such as "
-                f"{self.n_features[self.chosen]}.",
+                f"{self.n_features[self.chosen_index]}.",
             )
             sizes, limit, asked = self.n_features.astype(float), float(n_features or 0), f"{n_features} features"
         else:
             refuse_unless(
                 _is_number(cost, Real),
-                f"cost={cost!r} is not a number. Ask for a total cost, such as {self.cost[self.chosen]:g}.",
+                f"cost={cost!r} is not a number. Ask for a total cost, such as {self.cost[self.chosen_index]:g}.",
             )
             sizes, limit, asked = self.cost, cost * (1 + 1e-9), f"a cost of {cost:g}"
         fits = np.flatnonzero(sizes <= limit)
@@ -127,14 +129,14 @@ class FeaturePath:
         """
         new = [True, *(not np.array_equal(*pair) for pair in pairwise(self.supports))]
         of_support = {int(number): i for i, number in enumerate(np.cumsum(new))}
-        of_support[int(np.cumsum(new)[self.chosen])] = self.chosen
+        of_support[int(np.cumsum(new)[self.chosen_index])] = self.chosen_index
         kept = list(of_support.values())
         return replace(
             self,
             **{name: getattr(self, name)[kept] for name in _COLUMNS},
             supports=[self.supports[i] for i in kept],
             models=[self.models[i] for i in kept],
-            chosen=kept.index(self.chosen),
+            chosen_index=kept.index(self.chosen_index),
         )
 
     def to_frame(self) -> Any:
@@ -167,7 +169,7 @@ class FeaturePath:
                 **{name: getattr(self, name) for name in _COLUMNS},
                 "entering": [self._names(np.setdiff1d(after, earlier)) for earlier, after in steps],
                 "leaving": [self._names(np.setdiff1d(earlier, after)) for earlier, after in steps],
-                "chosen": np.arange(len(self)) == self.chosen,
+                "chosen": np.arange(len(self)) == self.chosen_index,
             }
         )
 

@@ -138,7 +138,7 @@ class FeaturePathDisplay:
         # A budget limits costs, which are numbers of features where no costs were given.
         has_budget = path.budget is not None and (x == "cost" or not costs_differ) and path.budget < path.cost.max()
         return cls(
-            getattr(path, x), y, error, path.chosen, int(path.n_features[path.chosen]),
+            getattr(path, x), y, error, path.chosen_index, int(path.n_features[path.chosen_index]),
             path.budget if has_budget else None, _LABELS[x], y_label,
         )  # fmt: skip
 
@@ -193,5 +193,5 @@ class FeaturePathDisplay:
 def _at_entry(estimator: Any, entry: int) -> Any:
     """The estimator at one entry of its path; ``at`` finds only one of those that have the same number of features."""
     path, other = estimator.path_, copy.copy(estimator)
-    other._adopt_model(path.final if entry == path.chosen else path.models[entry])
+    other._adopt_model(path.final_model if entry == path.chosen_index else path.models[entry])
     return other

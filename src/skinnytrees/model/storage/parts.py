@@ -92,8 +92,8 @@ def describe_path(path: FeaturePath, arrays: Arrays) -> Described:
         **_describe_fields(path, _PATH, arrays),
         "supports": [arrays.add(support, "path") for support in path.supports],
         "models": [describe_model(model, arrays) for model in path.models],
-        "chosen": int(path.chosen),
-        "final": describe_model(path.final, arrays),
+        "chosen": int(path.chosen_index),
+        "final": describe_model(path.final_model, arrays),
     }
 
 
@@ -105,8 +105,8 @@ def make_path(described: Any, arrays: StoredArrays) -> FeaturePath:
         **_make_fields(columns, _PATH, arrays, "a path"),
         supports=[_array(support, arrays) for support in described["supports"]],
         models=[make_model(model, arrays) for model in described["models"]],
-        chosen=described["chosen"],
-        final=make_model(described["final"], arrays),
+        chosen_index=described["chosen"],
+        final_model=make_model(described["final"], arrays),
     )
 
 
