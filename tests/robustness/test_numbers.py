@@ -12,8 +12,9 @@ from skinnytrees.exceptions import NothingLearnedWarning
 from skinnytrees.memory import MemoryEstimate, estimate_memory, refuse_if_too_large
 from skinnytrees.path.rules import DEFAULT_RULES
 from skinnytrees.tables.column_views import Views
-from skinnytrees.tables.encoding import Encoder, Scaling, varying_features
+from skinnytrees.tables.encoding import Encoder, varying_features
 from skinnytrees.tables.groups import Groups
+from skinnytrees.tables.scaling import Scaling
 
 QUICK = {"max_epochs": 5, "n_estimators": 4, "random_state": 0}
 

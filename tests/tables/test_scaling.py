@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from skinnytrees import SkinnyTreesClassifier
-from skinnytrees.tables.encoding import Scaling
+from skinnytrees.tables.scaling import Scaling
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.normal(3, 2, size=2_000)

@@ -32,9 +32,9 @@ from skinnytrees.kernels.state import Trees, start_trees
 from skinnytrees.losses import Multinomial, TargetScale, regression_loss
 from skinnytrees.model.soft_trees import SoftTrees
 from skinnytrees.penalties import GroupL0, GroupLasso, NoPenalty, Penalty
-from skinnytrees.tables.encoding import Scaling
 from skinnytrees.tables.groups import Groups
 from skinnytrees.tables.rows import Rows
+from skinnytrees.tables.scaling import Scaling
 from skinnytrees.training.loop import TrainingSettings, train
 
 

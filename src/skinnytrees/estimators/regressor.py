@@ -18,8 +18,8 @@ from skinnytrees.exceptions import refuse_unless
 from skinnytrees.losses import Loss, TargetScale, as_columns, regression_loss
 from skinnytrees.optimizers import Optimizer, RateSchedule
 from skinnytrees.penalties import Penalty
-from skinnytrees.tables.encoding import Scaling
 from skinnytrees.tables.rows import Rows
+from skinnytrees.tables.scaling import Scaling
 from skinnytrees.tables.targets import check_target_size, open_target, warn_of_survival_pairs
 from skinnytrees.training.loop import Callback
 

@@ -120,5 +120,7 @@ def _check_targets(learned: dict[str, Any]) -> None:
 
 def _n_outputs(learned: dict[str, Any]) -> int:
     model, path = learned["model"], learned.get("path")
-    refuse_unless(path is None or len(path.final_model.base) == len(model.base), "its path has other outputs than its model")
+    refuse_unless(
+        path is None or len(path.final_model.base) == len(model.base), "its path has other outputs than its model"
+    )
     return len(model.base)
