@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.Selectio
 
 
 DAYS = np.datetime64("2024-02-20T12:00:00", "us") + np.arange(N) * np.timedelta64(36, "h")
-DAYS[::8] = np.datetime64("NaT")
+DAYS[::8] = np.datetime64("NaT", "us")
 SECONDS = np.where(np.isnat(DAYS), np.nan, DAYS.astype(np.int64) / 1e6)
 
 

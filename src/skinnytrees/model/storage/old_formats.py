@@ -27,6 +27,8 @@ _DESCRIPTION = "description"
 _NPY = re.compile(rb"\x93NUMPY\x01\x00..(\{.{0,300}\}) *\n", re.DOTALL)
 _HEADER = re.compile(r"\{'descr': '([^']+)', 'fortran_order': (True|False), 'shape': \(([\d, ]*)\), \}")
 _KINDS = {"SkinnyTreesClassifier": "classifier", "SkinnyTreesRegressor": "regressor"}
+# Fields of a path that have other names today.
+_FIELDS_OF_PATH = {"chosen": "chosen_index", "final": "final_model"}
 _SEQUENCES: dict[str, type[Any]] = {kind.__name__: kind for kind in (tuple, set, frozenset)}
 _PARTS: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -85,6 +87,8 @@ def _make(described: Any, members: Members) -> Any:
     fields = {name: _make(value, members) for name, value in described["fields"].items()}
     if kind == "Trees":
         return make_trees(fields["W"], fields["b"], fields["O"])
+    if kind == "FeaturePath":
+        fields = {_FIELDS_OF_PATH.get(name, name): value for name, value in fields.items()}
     if kind == "Encoder":
         fields.setdefault("curves", Curves.none(len(fields["feature"])))  # format 1 had no curves
     refuse_unless(kind in _PARTS or kind in _MODELS, f"it asks for a {str(kind)[:60]!r}, which is unknown here")
