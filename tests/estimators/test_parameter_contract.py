@@ -64,6 +64,7 @@ def test_parameter_that_a_mode_does_not_use_is_refused_with_the_alternative(name
     [
         ({"validation_fraction": 0.3, "cv": 3}, False, "validation_fraction=0.3 has no effect with cv=3.*Leave one"),
         ({"validation_fraction": 0.3}, True, "validation_fraction=0.3 has no effect with X_val.*Leave one"),
+        ({"refit": False, "cv": 3}, False, "refit=False has no effect with cv=3.*Leave refit out"),
         (
             {"validation_fraction": 0.3, "penalty": GroupL0(5.0)},
             True,

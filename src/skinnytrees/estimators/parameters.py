@@ -122,6 +122,12 @@ def refuse_unused_evidence(estimator: Any, has_validation_rows: bool) -> None:
             not has_validation_rows and estimator.cv is None,
             f"validation_fraction={fraction} has no effect with {taken}, which says what is held out. Leave one of them out.",
         )
+    if mode_of(estimator.penalty) == PATH and estimator.cv is not None:
+        refuse_unless(
+            estimator.refit,
+            f"refit=False has no effect with cv={_short(estimator.cv)}: by folds, every row is held out once, and all rows train the "
+            "final ensemble. Leave refit out, or hold rows out by validation_fraction or X_val.",
+        )
     nothing = fraction is None and estimator.cv is None and not has_validation_rows
     if mode_of(estimator.penalty) == PATH and nothing:
         for name, is_set in (
