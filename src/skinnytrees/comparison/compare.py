@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,9 @@ def _write_table(X: Any, y: NDArray[Any], file: str) -> None:
 
 
 def _task(y: NDArray[Any]) -> str:
-    kind = type_of_target(y)
+    with warnings.catch_warnings():  # some versions ask whether many whole numbers are classes; the answer is below
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        kind = type_of_target(y)
     refuse_unless(
         kind in ("binary", "multiclass", "continuous"),
         f"y is {kind!r}, but a comparison needs classes or numbers, one per row. Compare one target at a time.",
