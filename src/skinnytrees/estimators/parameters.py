@@ -125,8 +125,8 @@ def refuse_unused_evidence(estimator: Any, has_validation_rows: bool) -> None:
     if mode_of(estimator.penalty) == PATH and estimator.cv is not None:
         refuse_unless(
             estimator.refit,
-            f"refit=False has no effect with cv={_short(estimator.cv)}: by folds, every row is held out once, and all rows train the "
-            "final ensemble. Leave refit out, or hold rows out by validation_fraction or X_val.",
+            f"refit=False has no effect with cv={_short(estimator.cv)}: by folds, every row is held out once, and all rows train "
+            "the final ensemble. Leave refit out, or hold rows out by validation_fraction or X_val.",
         )
     nothing = fraction is None and estimator.cv is None and not has_validation_rows
     if mode_of(estimator.penalty) == PATH and nothing:
