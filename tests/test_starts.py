@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from reference import Ensemble, predict
 from scipy import sparse
+from sklearn.tree import ExtraTreeRegressor
 
 from skinnytrees.activations import Sigmoid
 from skinnytrees.kernels.state import Data, start_trees
-from skinnytrees.losses import SquaredError
+from skinnytrees.losses import Huber, Multinomial, SquaredError
 from skinnytrees.optimizers import Adam, OneCycle
-from skinnytrees.path.rules import Recipe
-from skinnytrees.path.trainer import Trainer
-from skinnytrees.starts import AxisAligned, Glorot
+from skinnytrees.path.rules import DEFAULT_RULES, Recipe
+from skinnytrees.path.trainer import Trainer, steps_towards_targets
+from skinnytrees.starts import AxisAligned, Glorot, Grown, StartRows
 from skinnytrees.tables.table_views import view
 
 
@@ -21,15 +22,19 @@ def table(n_rows=40, n_columns=6, seed=0):
     return np.random.default_rng(seed).normal(size=(n_rows, n_columns)).astype(np.float32)
 
 
+def blind(X, n_outputs=1):
+    return StartRows.without_steps(X, n_outputs)
+
+
 def test_glorots_start_is_that_of_the_authors():
-    trees = Glorot().trees(table(), 3, 2, 2, np.random.default_rng(1))
+    trees = Glorot().trees(blind(table(), 2), 3, 2, np.random.default_rng(1))
     np.testing.assert_array_equal(trees.flat, start_trees(6, 3, 2, 2, np.random.default_rng(1)).flat)
 
 
 @pytest.mark.parametrize("steepness", [0.5, 3.0])
 def test_every_split_reads_one_column_and_its_threshold_is_a_value_of_that_column(steepness):
     X = table()
-    trees = AxisAligned(steepness).trees(X, 5, 3, 2, np.random.default_rng(1))
+    trees = AxisAligned(steepness).trees(blind(X, 2), 5, 3, np.random.default_rng(1))
     assert trees.W.shape == (6, 5 * 7)
     assert trees.O.shape == (2, 5 * 8)
     for weight, bias in zip(trees.W.T, trees.b, strict=True):
@@ -44,17 +49,17 @@ def test_every_split_reads_one_column_and_its_threshold_is_a_value_of_that_colum
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.csr_matrix, view])
 def test_start_is_the_same_for_a_sparse_table_and_for_a_view(kind):
     X = np.where(np.random.default_rng(1).random((40, 6)) < 0.6, 0, table()).astype(np.float32)
-    dense, other = (AxisAligned().trees(one, 5, 3, 1, np.random.default_rng(2)) for one in (X, kind(X)))
+    dense, other = (AxisAligned().trees(blind(one), 5, 3, np.random.default_rng(2)) for one in (X, kind(X)))
     np.testing.assert_array_equal(dense.flat, other.flat)
 
 
 def test_leaves_are_small_random_numbers():
-    glorot, axes = (one.trees(table(), 4, 2, 1, np.random.default_rng(1)) for one in (Glorot(), AxisAligned()))
+    glorot, axes = (one.trees(blind(table()), 4, 2, np.random.default_rng(1)) for one in (Glorot(), AxisAligned()))
     np.testing.assert_allclose(axes.O, 0.1 * glorot.O, rtol=1e-6)
 
 
 def test_table_without_columns_has_a_start():
-    trees = AxisAligned().trees(np.zeros((5, 0), np.float32), 2, 1, 1, np.random.default_rng(0))
+    trees = AxisAligned().trees(blind(np.zeros((5, 0), np.float32)), 2, 1, np.random.default_rng(0))
     assert trees.W.shape == (0, 2)
     assert np.isfinite(trees.flat).all()
 
@@ -63,6 +68,80 @@ def test_table_without_columns_has_a_start():
 def test_flat_splits_are_refused(steepness):
     with pytest.raises(ValueError, match=r"steepness=.* must be a positive number, such as 3"):
         AxisAligned(steepness)
+
+
+def steep_and_grown(n_rows=60, depth=3, n_outputs=2, weight=None):
+    """Rows, and trees with splits so steep that they are as hard as those of scikit-learn."""
+    X = table(n_rows)
+    steps = np.column_stack([X[:, 0] * X[:, 1], np.abs(X[:, 2]), X[:, 3]])[:, :n_outputs].astype(np.float64)
+    rows = StartRows(X, np.ones(n_rows) if weight is None else weight, steps)
+    return rows, Grown(steepness=1e7).trees(rows, 8, depth, np.random.default_rng(3))
+
+
+@pytest.mark.parametrize(("depth", "n_outputs"), [(1, 1), (3, 2), (4, 3)])
+def test_hard_grown_trees_say_what_scikit_learns_trees_say(depth, n_outputs):
+    rows, trees = steep_and_grown(depth=depth, n_outputs=n_outputs)
+    rng = np.random.default_rng(3)
+    start_trees(6, 8, depth, n_outputs, rng)  # draws that are not used
+    expected = np.zeros((60, n_outputs))
+    for seed in rng.integers(2**31, size=8).tolist():
+        times_drawn = np.bincount(rng.integers(60, size=60), minlength=60)
+        tree = ExtraTreeRegressor(max_depth=depth, max_features=None, min_samples_leaf=2, random_state=seed)
+        expected += tree.fit(rows.X, rows.steps, times_drawn).predict(rows.X).reshape(60, -1) / 8
+    np.testing.assert_allclose(predict(Ensemble.of(trees), rows.X, Sigmoid()), expected, atol=1e-5)
+
+
+def test_rows_without_weight_are_not_seen_by_grown_trees():
+    weight = np.where(np.arange(60) < 40, 1.0, 0.0)
+    rows, trees = steep_and_grown(weight=weight)
+    rows.steps[40:] = 1e6
+    again = Grown(steepness=1e7).trees(rows, 8, 3, np.random.default_rng(3))
+    np.testing.assert_array_equal(trees.flat, again.flat)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, view])
+def test_trees_grow_alike_on_a_sparse_table_and_on_a_view(kind):
+    rows, trees = steep_and_grown()
+    again = Grown(steepness=1e7).trees(rows._replace(X=kind(rows.X)), 8, 3, np.random.default_rng(3))
+    np.testing.assert_array_equal(trees.flat, again.flat)
+
+
+def test_constant_columns_and_tables_without_columns_grow_trees_that_say_the_mean_step():
+    steps = np.arange(20.0).reshape(-1, 1)
+    for n_columns in (0, 2):
+        rows = StartRows(np.ones((20, n_columns), np.float32), np.ones(20), steps)
+        trees = Grown().trees(rows, 50, 2, np.random.default_rng(0))
+        outputs = predict(Ensemble.of(trees), rows.X, Sigmoid())
+        assert np.ptp(outputs) < 1e-4
+        assert outputs.mean() == pytest.approx(9.5 if n_columns else 0.0, abs=1.0)
+
+
+def trained_on(Y, loss, n_outputs=None):
+    n_rows, n_outputs = len(Y), n_outputs or Y.shape[1]
+    data = Data(table(n_rows), Y.astype(np.float32), np.ones(n_rows, dtype=np.float32))
+    return data, steps_towards_targets(Trainer(loss, Sigmoid(), n_outputs), data)
+
+
+def test_step_of_the_squared_error_ends_at_the_target():
+    Y = table(30, 2)
+    np.testing.assert_allclose(trained_on(Y, SquaredError())[1], Y, rtol=1e-5)
+
+
+def test_steps_of_a_class_are_its_residuals_at_even_odds_in_one_unit():
+    y = np.arange(40) % 4
+    steps = trained_on(y.reshape(-1, 1), Multinomial(), 4)[1]
+    residuals = np.eye(4)[y] - 0.25
+    np.testing.assert_allclose(steps, residuals * (steps[0, 0] / residuals[0, 0]), atol=1e-6)
+    assert 4 < steps[0, 0] / residuals[0, 0] < 6, "the curvature of a class is 3/16 at even odds"
+
+
+def test_targets_that_a_loss_is_flat_in_give_no_step():
+    data, steps = trained_on(np.full((20, 1), 5.0), Huber(1.0))
+    assert (steps == 0).all()
+    recipe = replace(DEFAULT_RULES.final.grown, n_trees=5)
+    trees, loss = Trainer(Huber(1.0), Sigmoid(), 1).start(data, recipe, np.random.default_rng(0))
+    assert not trees.O.any()
+    assert loss == pytest.approx(4.5)
 
 
 def test_pure_interaction_is_learned_from_axes_where_glorots_start_stays_on_the_plateau():

@@ -1,24 +1,45 @@
 """Where training starts: the weights of a new ensemble.
 
-A start knows the design that will be trained on, but neither the loss nor the optimiser.
+A start knows the design that will be trained on and, if it asks for it, how far each row's outputs should go. The loss and the
+optimiser it does not know.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.tree import ExtraTreeRegressor
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.kernels.state import Trees, start_trees
 
 
+class StartRows(NamedTuple):
+    """The rows that will be trained on: the design, the weights, and a step towards the targets (rows, outputs).
+
+    The steps are how far each row's outputs should go from zero, in the units of raw outputs. They are zero for starts that do
+    not read them.
+    """
+
+    X: Any
+    weight: NDArray[Any]
+    steps: NDArray[Any]
+
+    @classmethod
+    def without_steps(cls, X: Any, n_outputs: int) -> "StartRows":
+        """Rows of equal weight, for starts that look at the design only."""
+        return cls(X, np.ones(X.shape[0]), np.zeros((X.shape[0], n_outputs)))
+
+
 class Start(Protocol):
     """What training asks of a start."""
 
-    def trees(self, X: Any, n_trees: int, depth: int, n_outputs: int, rng: np.random.Generator) -> Trees:
-        """A new ensemble for the design X."""
+    reads_steps: ClassVar[bool]
+
+    def trees(self, rows: StartRows, n_trees: int, depth: int, rng: np.random.Generator) -> Trees:
+        """A new ensemble for these rows."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +49,17 @@ class Glorot:
     Examples
     --------
     >>> import numpy as np
-    >>> from skinnytrees.starts import Glorot
-    >>> Glorot().trees(np.zeros((5, 3), np.float32), 2, 1, 1, np.random.default_rng(0)).W.shape
+    >>> from skinnytrees.starts import Glorot, StartRows
+    >>> rows = StartRows.without_steps(np.zeros((5, 3), np.float32), n_outputs=1)
+    >>> Glorot().trees(rows, 2, 1, np.random.default_rng(0)).W.shape
     (3, 2)
     """
 
-    def trees(self, X: Any, n_trees: int, depth: int, n_outputs: int, rng: np.random.Generator) -> Trees:
-        """A new ensemble for the design X."""
-        return start_trees(X.shape[1], n_trees, depth, n_outputs, rng)
+    reads_steps: ClassVar[bool] = False
+
+    def trees(self, rows: StartRows, n_trees: int, depth: int, rng: np.random.Generator) -> Trees:
+        """A new ensemble for these rows."""
+        return _new_trees(rows, n_trees, depth, rng)
 
 
 @dataclass(frozen=True)
@@ -55,23 +79,26 @@ class AxisAligned:
     Examples
     --------
     >>> import numpy as np
-    >>> from skinnytrees.starts import AxisAligned
+    >>> from skinnytrees.starts import AxisAligned, StartRows
     >>> X = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
-    >>> trees = AxisAligned(steepness=2.0).trees(X, 4, 2, 1, np.random.default_rng(0))
+    >>> trees = AxisAligned(steepness=2.0).trees(StartRows.without_steps(X, 1), 4, 2, np.random.default_rng(0))
     >>> bool((np.abs(trees.W).sum(axis=0) == 2).all())
     True
     """
+
+    reads_steps: ClassVar[bool] = False
 
     steepness: float = 3.0
     leaf_scale: float = 0.1
 
     def __post_init__(self) -> None:
         """Refuse splits that are flat."""
-        refuse_unless(self.steepness > 0, f"steepness={self.steepness!r} must be a positive number, such as 3.0.")
+        _refuse_flat_splits(self.steepness)
 
-    def trees(self, X: Any, n_trees: int, depth: int, n_outputs: int, rng: np.random.Generator) -> Trees:
-        """A new ensemble for the design X."""
-        trees = start_trees(X.shape[1], n_trees, depth, n_outputs, rng)
+    def trees(self, rows: StartRows, n_trees: int, depth: int, rng: np.random.Generator) -> Trees:
+        """A new ensemble for these rows."""
+        X = rows.X
+        trees = _new_trees(rows, n_trees, depth, rng)
         n_columns, n_splits = trees.W.shape
         trees.O[:] *= self.leaf_scale
         trees.W[:] = 0
@@ -84,6 +111,91 @@ class AxisAligned:
         trees.W[column, splits] = weight
         trees.b[:] = -weight * _values_at(X, row, column)
         return trees
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Extremely randomised trees, each grown on a bootstrap sample of the rows, made soft.
+
+    A split is the best of one random threshold per design column, as scikit-learn's ``ExtraTreeRegressor`` finds it for the
+    steps of the rows, and a leaf says the mean step of its rows: for the squared error a forest, for classes one of their
+    fractions. The splits depend on the targets from the beginning, and the samples make the trees differ, so that their mean is
+    a good ensemble on few rows without any training. A branch that ends early goes on with splits that divide every row evenly
+    between equal leaves.
+
+    Parameters
+    ----------
+    steepness : float, default=10.0
+        Weight of the column of a split, whose values have a deviation of about one: the larger, the harder the split.
+    min_rows_per_leaf : int, default=2
+        Distinct rows of the sample that a leaf has at least.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.starts import Grown, StartRows
+    >>> X = np.arange(6, dtype=np.float32).reshape(6, 1)
+    >>> rows = StartRows(X, np.ones(6), np.where(X < 2.5, -1.0, 1.0))
+    >>> trees = Grown().trees(rows, n_trees=3, depth=2, rng=np.random.default_rng(0))
+    >>> trees.W.shape, bool((trees.O < 0).any() and (trees.O > 0).any())
+    ((1, 9), True)
+    """
+
+    reads_steps: ClassVar[bool] = True
+
+    steepness: float = 10.0
+    min_rows_per_leaf: int = 2
+
+    def __post_init__(self) -> None:
+        """Refuse splits that are flat."""
+        _refuse_flat_splits(self.steepness)
+
+    def trees(self, rows: StartRows, n_trees: int, depth: int, rng: np.random.Generator) -> Trees:
+        """A new ensemble for these rows."""
+        trees = _new_trees(rows, n_trees, depth, rng)
+        trees.flat[:] = 0
+        n_rows, n_columns = rows.X.shape
+        if n_columns == 0:
+            return trees
+        X = rows.X.toarray() if sparse.issparse(rows.X) else np.asarray(rows.X)
+        for place, seed in enumerate(rng.integers(2**31, size=n_trees).tolist()):
+            times_drawn = np.bincount(rng.integers(n_rows, size=n_rows), minlength=n_rows)
+            grown = ExtraTreeRegressor(
+                max_depth=depth, max_features=None, min_samples_leaf=self.min_rows_per_leaf, random_state=seed
+            ).fit(X, rows.steps, rows.weight * times_drawn)
+            self._put(trees, place, grown.tree_, depth)
+        trees.O[:] /= n_trees
+        return trees
+
+    def _put(self, trees: Trees, place: int, grown: Any, depth: int) -> None:
+        """Make one of the trees the grown one; see ``kernels/routing.py`` for the order of the nodes."""
+        W, b, O = (  # noqa: E741
+            part.reshape(*part.shape[:-1], -1, trees.n_trees)[..., place] for part in (trees.W, trees.b, trees.O)
+        )
+        nodes = [0]  # of the grown tree, for every node of one level of the soft one
+        for _ in range(depth):
+            first = len(nodes) - 1
+            for i, node in enumerate(nodes):
+                if grown.children_left[node] >= 0:
+                    W[grown.feature[node], first + i] = -self.steepness
+                    b[first + i] = self.steepness * grown.threshold[node]
+            nodes = [_child(grown.children_left, node) for node in nodes] + [
+                _child(grown.children_right, node) for node in nodes
+            ]
+        O[:] = grown.value[nodes, :, 0].T
+
+
+def _child(children: NDArray[np.intp], node: int) -> int:
+    """A child of a node of a grown tree; a leaf is its own child."""
+    return int(children[node]) if children[node] >= 0 else node
+
+
+def _new_trees(rows: StartRows, n_trees: int, depth: int, rng: np.random.Generator) -> Trees:
+    return start_trees(rows.X.shape[1], n_trees, depth, rows.steps.shape[1], rng)
+
+
+def _refuse_flat_splits(steepness: float) -> None:
+    refuse_unless(steepness > 0, f"steepness={steepness!r} must be a positive number, such as 3.0.")
 
 
 def _values_at(X: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -109,7 +109,7 @@ def test_compact_regressor_keeps_named_categories():
 def test_file_of_ten_columns_is_small(genes, tmp_path):
     model, X, _ = genes
     model.compact().save(tmp_path / "panel.skinny")
-    assert (tmp_path / "panel.skinny").stat().st_size < 200_000
+    assert (tmp_path / "panel.skinny").stat().st_size < 300_000
     again = load(tmp_path / "panel.skinny")
     np.testing.assert_array_equal(again.predict_proba(model.transform(X)), model.predict_proba(X))
 

@@ -104,7 +104,9 @@ def blends_to_try(
     strong = recipes.small if few else strong
     if light == strong:
         return recipes.with_users_trees([(light,)])
-    made: dict[str, Blend] = {"mean": (light, strong), "light": (light,), "strong": (strong,)}
+    made: dict[str, Blend] = {
+        "mean": (light, strong), "light": (light,), "strong": (strong,), "strong with grown": (strong, recipes.grown)
+    }  # fmt: skip
     names = rules.blends_on_few_rows if few else rules.blends
     return recipes.with_users_trees([made[name] for name in names])
 

@@ -14,7 +14,7 @@ from numbers import Real
 from typing import Any
 
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
-from skinnytrees.starts import AxisAligned, Glorot, Start
+from skinnytrees.starts import AxisAligned, Glorot, Grown, Start
 from skinnytrees.tables.column_views import Views
 
 _GLOROT = Glorot()
@@ -25,8 +25,8 @@ class Recipe:
     """How an ensemble is made and trained at a fixed support; ``n_copies`` of them are averaged.
 
     Among the rules, ``n_epochs`` and ``batch_size`` are those for few rows: the number of epochs at most, the size of a batch at
-    least. :meth:`PathRules.for_rows` puts in those for the rows at hand. With a ``variance_floor``, training is in uncorrelated
-    coordinates (``coordinates.py``).
+    least. :meth:`PathRules.for_rows` puts in those for the rows at hand. Without epochs, an ensemble stays as it starts. With a
+    ``variance_floor``, training is in uncorrelated coordinates (``coordinates.py``).
     """
 
     n_trees: int
@@ -81,7 +81,9 @@ class TrainingRules:
         return self.batch_size_above_few_rows if n_rows <= self.many_rows else self.batch_size_above_many_rows
 
     def epochs_for(self, n_epochs: int, n_rows: int) -> int:
-        """Number of epochs where ``n_epochs`` are right for few rows."""
+        """Number of epochs where ``n_epochs`` are right for few rows; none stays none."""
+        if n_epochs == 0:
+            return 0
         return max(self.fewest_epochs, round(n_epochs * min(1.0, self.all_epochs_up_to_rows / n_rows)))
 
 
@@ -221,6 +223,12 @@ class FinalRules:
         n_trees=20, depth=4, learning_rate=0.02, l2=1.0, n_epochs=10, batch_size=_ADAM_BATCH_SIZE,
         optimizer=Adam(), schedule=OneCycle(), start=_AXES, n_copies=6,
     )  # fmt: skip
+    # Trees that are grown on bootstrap samples by looking at the targets. Training them further makes them worse, but their mean
+    # with the small ensembles is better than either.
+    grown: Recipe = Recipe(
+        n_trees=60, depth=4, learning_rate=0.02, l2=1.0, n_epochs=0, batch_size=_ADAM_BATCH_SIZE,
+        optimizer=Adam(), schedule=OneCycle(), start=Grown(),
+    )  # fmt: skip
     large_on_few_rows: Recipe = Recipe(
         n_trees=50, depth=4, learning_rate=0.04, l2=0.1, n_epochs=30, batch_size=_ADAM_BATCH_SIZE,
         optimizer=Adam(), schedule=OneCycle(), start=_AXES, n_copies=2,
@@ -231,9 +239,10 @@ class FinalRules:
         optimizer=Adam(), schedule=OneCycle(), start=_AXES, n_copies=2,
     )  # fmt: skip
     # Which ensembles to try, the preferred first: lightly or strongly regularised, or the mean of both. Which is best depends on
-    # the noise in the data. On few rows a preferred one stays unless another is better by this many standard errors.
+    # the noise in the data. On few rows, the strongly regularised one is the small one, also with grown trees, and a preferred
+    # one stays unless another is better by this many standard errors.
     blends: tuple[str, ...] = ("mean", "light", "strong")
-    blends_on_few_rows: tuple[str, ...] = ("strong", "mean", "light")
+    blends_on_few_rows: tuple[str, ...] = ("strong with grown", "strong", "mean", "light")
     noise_on_few_rows: float = 1.0
     # Above this many columns, the lightly regularised one takes shorter steps, but not shorter than this, and the strongly
     # regularised one has a ridge in proportion to the columns, but no more than this.
@@ -293,6 +302,7 @@ class PathRecipes:
     prune_stage: Recipe
     averaged: Recipe
     small: Recipe
+    grown: Recipe
     large: Recipe
     users_choices: tuple[tuple[str, Any], ...] = ()
 
@@ -403,6 +413,7 @@ class PathRules:
             prune_stage=fitted(pruning.stage, l2=pruning.ridge_for(pruning.stage.l2, n_rows)),
             averaged=replace(fitted(final.averaged), **users_choices),
             small=replace(fitted(final.small), **users_choices),
+            grown=replace(fitted(final.grown), **{**users_choices, "n_epochs": final.grown.n_epochs}),
             large=fitted(large),
             users_choices=tuple(users_choices.items()),
             n_trees=n_trees,

@@ -17,6 +17,7 @@ from skinnytrees.kernels.state import Data, Functions, Trees, view_trees
 from skinnytrees.losses import Loss, evaluate_loss
 from skinnytrees.path.coordinates import Coordinates
 from skinnytrees.path.rules import Blend, Recipe
+from skinnytrees.starts import StartRows
 from skinnytrees.threads import side_by_side
 from skinnytrees.training.loop import TrainingSettings, evaluate, refuse_divergence, run_epochs
 from skinnytrees.training.memory import Memory, fingerprint, generator_state
@@ -53,8 +54,11 @@ class Trainer:
     def _train_or_recall(self, trees: Trees, data: Data, recipe: Recipe, rng: np.random.Generator) -> float:
         """Train in place.
 
-        What an earlier process has trained from the same start on the same data is taken from the memory.
+        What an earlier process has trained from the same start on the same data is taken from the memory. Without epochs, the
+        ensemble stays as it has started.
         """
+        if recipe.n_epochs == 0:
+            return float(np.average(self.row_losses(trees, data), weights=data.weight))
         if self.memory is None:
             return self._train(trees, data, recipe, rng)
         key = fingerprint([self.loss, self.activation, recipe, trees.flat, trees.O, data], rng)
@@ -112,7 +116,7 @@ class Trainer:
 
         def one_copy(recipe: Recipe, rng: np.random.Generator) -> tuple[Trees, float]:
             here = coordinates[recipe.variance_floor]
-            trees = recipe.start.trees(here.data.X, recipe.n_trees, recipe.depth, self.n_outputs, rng)
+            trees = recipe.start.trees(_start_rows(self, here.data, recipe), recipe.n_trees, recipe.depth, rng)
             loss = self._train_or_recall(trees, here.data, recipe, rng)
             here.leave(trees)
             return trees, loss
@@ -164,6 +168,36 @@ class Trainer:
 def split_generator(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
     """Generators for tasks that run in parallel, so that no result depends on which comes first."""
     return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=n)]
+
+
+def _start_rows(trainer: Trainer, data: Data, recipe: Recipe) -> StartRows:
+    if not recipe.start.reads_steps:
+        return StartRows.without_steps(data.X, trainer.n_outputs)
+    return StartRows(data.X, data.weight, steps_towards_targets(trainer, data))
+
+
+def steps_towards_targets(trainer: Trainer, data: Data) -> NDArray[np.float64]:
+    """How far the outputs of each row should go from zero: a Newton step for each output.
+
+    The curvature is that between outputs of zero and one, where the gradient of any loss has changed; it is the mean over rows,
+    so that no row has a step of its own length.
+    """
+    functions = trainer.functions
+    F = np.zeros((len(data.Y), trainer.n_outputs), dtype=np.float32)
+
+    def gradient() -> NDArray[np.float64]:
+        G = evaluate_loss(functions.loss, functions.loss_parameter, F, data.Y)[1].astype(np.float64)
+        trainer.loss.raise_error()
+        return np.nan_to_num(G, posinf=0.0, neginf=0.0)
+
+    at_zero = gradient()
+    steps = np.empty_like(at_zero)
+    for k in range(trainer.n_outputs):
+        F[:, k] = 1
+        curvature = np.average(gradient()[:, k] - at_zero[:, k], weights=data.weight)
+        F[:, k] = 0
+        steps[:, k] = -at_zero[:, k] / curvature if curvature > 0 else 0.0
+    return steps
 
 
 def average(copies: list[Trees]) -> Trees:
