@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from skinnytrees.kernels.state import Data, Trees
 from skinnytrees.path.rules import PathRecipes, PathRules
@@ -98,6 +99,15 @@ def keep_by_norm(point: PathPoint, groups: Groups, target: Target) -> NDArray[np
     """Positions of the point's groups of largest norm that meet the target."""
     here = groups.take(point.groups)
     return keep_worthiest(group_norms(point.trees.W, here), here, target)
+
+
+def keep_by_norm_and(
+    importance: NDArray[np.float64], point: PathPoint, groups: Groups, target: Target
+) -> NDArray[np.intp]:
+    """Positions of the point's groups that meet the target and rank highest by norm and by another importance together."""
+    here = groups.take(point.groups)
+    ranks = rankdata(group_norms(point.trees.W, here)) + rankdata(importance[point.groups])
+    return keep_worthiest(ranks, here, target)
 
 
 def group_norms(W: NDArray[Any], groups: Groups) -> NDArray[np.float64]:

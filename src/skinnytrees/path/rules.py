@@ -133,6 +133,10 @@ class ScreeningRules:
     # folds, that of least training loss is taken at every size.
     n_starts: int = 4
     noise: float = 1.0
+    # Where nothing is pruned and there are at least this many groups per row, norms are mostly noise: they rank the groups
+    # together with a forest of this many trees.
+    forest_from_groups_per_row: float = 0.2
+    n_forest_trees: int = 100
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,32 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skinnytrees.path.points import PathInputs, PathPoint, data_of, keep_by_norm
+from skinnytrees.path.points import PathInputs, PathPoint, data_of, keep_by_norm, keep_by_norm_and
 from skinnytrees.path.swapping import swap
 from skinnytrees.path.targets import Target
 
 
-def screen(inputs: PathInputs, targets: Sequence[Target], rng: np.random.Generator) -> Iterator[PathPoint]:
-    """Shrink by norm from all groups, a point for each of the falling ``targets``, until pruning can take over."""
+def screen(
+    inputs: PathInputs, targets: Sequence[Target], rng: np.random.Generator,
+    importance: NDArray[np.float64] | None = None,
+) -> Iterator[PathPoint]:  # fmt: skip
+    """Shrink by norm from all groups, a point for each of the falling ``targets``, until pruning can take over.
+
+    At sizes that are large for the rows, an ``importance`` of the groups, if there is one, counts as much as the norm.
+    """
     groups, trainer, recipes = inputs.groups, inputs.trainer, inputs.recipes
     everything = np.arange(len(groups))
     point: PathPoint | None = None
     data = inputs.data
     for target in targets:
-        kept = everything if point is None else keep_by_norm(point, groups, target)
+        if point is None:
+            kept = everything
+        elif importance is None or not is_large_for_rows(inputs, target):
+            kept = keep_by_norm(point, groups, target)
+        else:
+            kept = keep_by_norm_and(importance, point, groups, target)
         if len(kept) <= recipes.prune_from:
             return
         if point is None:
@@ -30,6 +42,11 @@ def screen(inputs: PathInputs, targets: Sequence[Target], rng: np.random.Generat
             point = swap(point, inputs, rng)
             data = inputs.rows_of(point.groups)
         yield point._replace(trees=point.trees.copy())
+
+
+def is_large_for_rows(inputs: PathInputs, target: Target) -> bool:
+    """Whether so many groups are left that their norms are mostly noise."""
+    return target.n_groups >= len(inputs.data.Y) * inputs.rules.screening.forest_from_groups_per_row
 
 
 def _swaps(inputs: PathInputs, point: PathPoint) -> bool:

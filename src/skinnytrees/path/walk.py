@@ -5,12 +5,14 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skinnytrees.path.by_price import screen_and_prune
 from skinnytrees.path.evidence import HeldOutRows
+from skinnytrees.path.forest import forest_importance
 from skinnytrees.path.points import Branch, PathInputs, PathPoint, keep_by_norm
 from skinnytrees.path.pruning import prune, start_pruning
-from skinnytrees.path.screening import screen
+from skinnytrees.path.screening import is_large_for_rows, screen
 from skinnytrees.path.targets import Target, falling_targets, price_powers
 from skinnytrees.path.trainer import split_generator
 from skinnytrees.threads import in_step
@@ -69,7 +71,8 @@ class Walk:
         if not inputs.recipes.prune_from:
             each = [targets for targets in by_power for _ in range(rules.screening.n_starts)]
             generators = split_generator(rng, len(each))
-            starts = [screen(inputs, targets, own_rng) for targets, own_rng in zip(each, generators, strict=True)]
+            importance = self._importance(targets, rng)
+            starts = [screen(inputs, *pair, importance) for pair in zip(each, generators, strict=True)]
             self._branch_off(starts, len(targets))
             return
         if len(by_power) > 1:
@@ -94,6 +97,11 @@ class Walk:
             for fills_in, own_rng in zip(fill_in, split_generator(rng, len(fill_in)), strict=True)
         ]
         self._branch_off(branches, len(targets) - 1)
+
+    def _importance(self, targets: Sequence[Target], rng: np.random.Generator) -> NDArray[np.float64] | None:
+        """What a forest says about the groups, if any size but the first asks for it."""
+        asked = any(is_large_for_rows(self.inputs, target) for target in targets[1:])
+        return forest_importance(self.inputs, rng) if asked else None
 
     def _branch_off_by_price(self, by_power: Sequence[Sequence[Target]], rng: np.random.Generator) -> None:
         """From the very beginning, go along several branches for each power of prices."""
