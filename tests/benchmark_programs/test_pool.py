@@ -92,11 +92,11 @@ def test_interrupted_run_is_continued_with_the_same_results(folder):
     store(folder, "classes")
     store(folder, "reg-numbers", y=np.random.default_rng(1).standard_normal(40))
     file = folder / "results.csv"
-    arguments = (*QUICK, "--seeds", 2, "--systems", "skinnytrees", "forest", "--results", file)
+    arguments = (*QUICK, "--seeds", 2, "--budgets", 5, "--systems", "skinnytrees", "forest", "--results", file)
     rows = run(*arguments)
-    assert len(rows) == 2 * 2 * 3 * 2  # tables, splits, budgets (2, 5 and 8), systems
+    assert len(rows) == 2 * 2 * 2  # tables, splits, systems
     lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join(lines[:-5]))
+    file.write_text("".join(lines[:-3]))
     again = run(*arguments)
 
     def scores(rows):

@@ -70,9 +70,10 @@ def test_selector_before_another_model_in_a_pipeline():
 def test_grid_search_in_two_processes_finds_what_one_finds():
     X, y = wine()
     X, y = X[::2], y[::2]
+    quick = classifier("path", validation_fraction=0.2)
     grid = {"feature_budget": [1, 6], "penalty": ["path"]}
     one, two = (
-        GridSearchCV(classifier("path"), grid, cv=2, n_jobs=n_jobs, scoring="neg_log_loss").fit(X, y)
+        GridSearchCV(quick, grid, cv=2, n_jobs=n_jobs, scoring="neg_log_loss").fit(X, y)
         for n_jobs in (1, 2)
     )
     np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])

@@ -18,7 +18,7 @@ REGRESSION_SCORES = {name for name in get_scorer_names() if any(part in name for
     "r2",
     "explained_variance",
 }
-QUICK = {"max_epochs": 2, "n_estimators": 4, "random_state": 0}
+QUICK = {"max_epochs": 2, "n_estimators": 4, "validation_fraction": 0.25, "random_state": 0}
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,9 @@ def test_useless_columns_are_not_selected_because_they_cost_next_to_nothing():
     costs = np.repeat([1, 0.001], 30)
 
     def loss(**parameters):
-        model = SkinnyTreesClassifier(5, max_epochs=10, n_estimators=20, random_state=0, **parameters)
+        model = SkinnyTreesClassifier(
+            5, max_epochs=10, n_estimators=20, validation_fraction=0.2, random_state=0, **parameters
+        )
         folds = StratifiedKFold(2, shuffle=True, random_state=0)
         return log_loss(y, cross_val_predict(model, X, y, cv=folds, method="predict_proba"))
 

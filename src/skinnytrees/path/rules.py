@@ -134,8 +134,9 @@ class ScreeningRules:
     n_starts: int = 4
     noise: float = 1.0
     # Where nothing is pruned and there are at least this many groups per row, norms are mostly noise: they rank the groups
-    # together with a forest of this many trees.
+    # together with a forest of this many trees. In a table of fewer groups than this, it would take most of the time for nothing.
     forest_from_groups_per_row: float = 0.2
+    forest_from_groups: int = 20
     n_forest_trees: int = 100
 
 

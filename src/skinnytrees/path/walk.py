@@ -100,8 +100,11 @@ class Walk:
 
     def _importance(self, targets: Sequence[Target], rng: np.random.Generator) -> NDArray[np.float64] | None:
         """What a forest says about the groups, if any size but the first asks for it."""
-        asked = any(is_large_for_rows(self.inputs, target) for target in targets[1:])
-        return forest_importance(self.inputs, rng) if asked else None
+        inputs = self.inputs
+        if len(inputs.groups) < inputs.rules.screening.forest_from_groups:
+            return None
+        asked = any(is_large_for_rows(inputs, target) for target in targets[1:])
+        return forest_importance(inputs, rng) if asked else None
 
     def _branch_off_by_price(self, by_power: Sequence[Sequence[Target]], rng: np.random.Generator) -> None:
         """From the very beginning, go along several branches for each power of prices."""
