@@ -72,10 +72,7 @@ def test_grid_search_in_two_processes_finds_what_one_finds():
     X, y = X[::2], y[::2]
     quick = classifier("path", validation_fraction=0.2)
     grid = {"feature_budget": [1, 6], "penalty": ["path"]}
-    one, two = (
-        GridSearchCV(quick, grid, cv=2, n_jobs=n_jobs, scoring="neg_log_loss").fit(X, y)
-        for n_jobs in (1, 2)
-    )
+    one, two = (GridSearchCV(quick, grid, cv=2, n_jobs=n_jobs, scoring="neg_log_loss").fit(X, y) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
     assert one.best_params_ == two.best_params_ == {"feature_budget": 6, "penalty": "path"}
     assert_same_fit(one.best_estimator_, two.best_estimator_, X)
