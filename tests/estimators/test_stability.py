@@ -464,7 +464,7 @@ def test_target_that_cannot_be_used_is_refused(y, message):
 def test_many_whole_numbers_are_no_question_once_an_estimator_is_named():
     X, _ = two_classes()
     y = np.round(100 * X[:, SIGNAL].sum(axis=1))
-    selector = StabilitySelector(SkinnyTreesRegressor(4, size_rule="full", refit=False), n_resamples=4, random_state=0)
+    selector = StabilitySelector(SkinnyTreesRegressor(4, size_rule="full", refit=False), n_resamples=2, random_state=0)
     np.testing.assert_array_equal(selector.fit(X, y).get_support(indices=True), SIGNAL)
 
 

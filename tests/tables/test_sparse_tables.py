@@ -11,7 +11,7 @@ from tables.helpers import PENALISED, QUICK, coded_table
 pytestmark = pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.SelectionWarning")
 
 
-def sparse_table(n_rows=80, n_columns=300, density=0.1):
+def sparse_table(n_rows=80, n_columns=100, density=0.1):
     rng = np.random.default_rng(0)
     X = rng.uniform(1, 3, size=(n_rows, n_columns)) * (rng.random((n_rows, n_columns)) < density)
     X[:, 5] = np.arange(n_rows) % 2 * rng.uniform(1, 3, n_rows)
@@ -42,7 +42,7 @@ def test_every_sparse_format_gives_the_same_result(way):
         np.testing.assert_array_equal(model.model_.trees.flat, models[0].model_.trees.flat)
         np.testing.assert_array_equal(model.predict_proba(table), models[0].predict_proba(formats[0]))
     assert models[0].support_[5]
-    assert models[0].score(formats[0], y) >= 0.95
+    assert models[0].score(formats[0], y) >= 0.9
 
 
 @pytest.mark.usefixtures("stays_sparse")
@@ -125,10 +125,11 @@ def stored_backwards(X):
 @pytest.mark.parametrize("store", [stored_zeros, stored_twice, stored_backwards])
 def test_way_in_which_a_sparse_matrix_is_stored_does_not_matter(store):
     X, y = sparse_table()
-    reference = SkinnyTreesClassifier(3, refit=False, **QUICK).fit(sparse.csr_array(X), y)
+    settings = {"feature_budget": 3, "validation_fraction": 0.25, "refit": False, **QUICK}
+    reference = SkinnyTreesClassifier(**settings).fit(sparse.csr_array(X), y)
     table = store(X)
     np.testing.assert_array_equal(table.toarray(), X)
-    model = SkinnyTreesClassifier(3, refit=False, **QUICK).fit(table, y)
+    model = SkinnyTreesClassifier(**settings).fit(table, y)
     np.testing.assert_array_equal(model.model_.encoder.scale, reference.model_.encoder.scale)
     np.testing.assert_array_equal(model.predict_proba(X), reference.predict_proba(X))
 
@@ -160,7 +161,7 @@ def test_order_and_weight_of_sparse_rows():
     shuffled = np.random.default_rng(0).permutation(len(y))
     weight = np.random.default_rng(1).integers(1, 3, len(y))
     repeated = np.repeat(np.arange(len(y)), weight)
-    settings = {"feature_budget": 3, "refit": False, **QUICK}
+    settings = {"feature_budget": 3, "validation_fraction": 0.25, "refit": False, **QUICK}
     reference = SkinnyTreesClassifier(**settings).fit(sparse.csr_array(X), y, weight)
     for rows, weights in ((shuffled, weight[shuffled]), (repeated, None)):
         model = SkinnyTreesClassifier(**settings).fit(sparse.csr_array(X[rows]), y[rows], weights)
