@@ -128,6 +128,9 @@ class ScreeningRules:
     )
     # Where nothing is pruned, screening goes to the end of the path, and its stages have to train longer.
     stage_epochs_without_pruning: int = 8
+    # Where pruning follows, screening only has to keep what matters. With less ridge it learns the rows by heart, and the norms
+    # of columns that matter only together are lost among those of noise.
+    l2_before_pruning: float = 1.0
     # On few rows, a walk may lose a relevant group early, and other random trees lose others: this many walks are started where
     # nothing is pruned. Held-out rows choose the first that is within this many standard errors of the best; without any, as with
     # folds, that of least training loss is taken at every size.
@@ -408,12 +411,13 @@ class PathRules:
             )
 
         prunes = n_rows >= pruning.needs_rows
+        screened = {"l2": screening.l2_before_pruning} if prunes else {}
         longer = {} if prunes else {"n_epochs": screening.stage_epochs_without_pruning}
         large = final.large if n_rows >= final.few_rows_below else final.large_on_few_rows
         return PathRecipes(
             prune_from=max(pruning.starts_at, int(n_rows // pruning.rows_per_group)) if prunes else 0,
-            screen=fitted(screening.start),
-            screen_stage=fitted(screening.stage, **longer),
+            screen=fitted(screening.start, **screened),
+            screen_stage=fitted(screening.stage, **screened, **longer),
             prune=fitted(pruning.start, l2=pruning.ridge_for(pruning.start.l2, n_rows)),
             prune_stage=fitted(pruning.stage, l2=pruning.ridge_for(pruning.stage.l2, n_rows)),
             averaged=replace(fitted(final.averaged), **users_choices),
