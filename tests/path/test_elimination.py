@@ -11,7 +11,7 @@ from skinnytrees.activations import Sigmoid
 from skinnytrees.kernels.state import Data
 from skinnytrees.losses import Multinomial, SquaredError
 from skinnytrees.optimizers import Adam, Constant
-from skinnytrees.path.elimination import Elimination, eliminate
+from skinnytrees.path.elimination import Costs, Elimination, eliminate
 from skinnytrees.path.rules import EliminationRules, Recipe
 from skinnytrees.path.targets import Target
 
@@ -207,12 +207,12 @@ def test_old_costs_spare_measurements_and_change_nothing(fill_in, error, monkeyp
             trees, data, make_groups(np.ones(5)), Target(4, 4.0), functions, RULES, fill_in, old_costs
         )
         monkeypatch.undo()
-        assert len(costs) == len(kept) == 4
+        assert len(costs.rise) == len(kept) == 4
         return set(range(5)) - set(kept), measured
 
     trees, data, functions = elimination_case(SquaredError(), 1)
     state = Elimination(trees, data, single_columns(5), functions, RULES, fill_in)
-    old_costs = error * np.array([state.cost(g) for g in range(5)])
+    old_costs = Costs(error * np.array([state.cost(g) for g in range(5)]))
     gone, all_measured = removed(None)
     gone_with_old, measured = removed(old_costs)
     assert gone_with_old == gone

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from skinnytrees.path.points import PathInputs, PathPoint, keep_by_norm
-from skinnytrees.path.pruning import prune, start_pruning
+from skinnytrees.path.pruning import branches_of_pruning, start_pruning
 from skinnytrees.path.screening import screen
 from skinnytrees.path.targets import Target
-from skinnytrees.path.trainer import split_generator
 
 
 def screen_and_prune(
@@ -25,8 +24,4 @@ def screen_and_prune(
         return
     start = start_pruning(inputs, alive, rng)
     yield [start] * len(fill_in)
-    branches = [
-        prune(start, inputs, targets[n_screened + 1 :], fills_in, own_rng)
-        for fills_in, own_rng in zip(fill_in, split_generator(rng, len(fill_in)), strict=True)
-    ]
-    yield from map(list, zip(*branches, strict=True))
+    yield from map(list, zip(*branches_of_pruning(start, inputs, targets[n_screened + 1 :], rng), strict=True))

@@ -11,7 +11,7 @@ account: held-out rows decide which of the two is better.
 """
 
 import heapq
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,39 +108,77 @@ def _precision(centred: NDArray[np.float32], ridge: float) -> NDArray[np.float64
     return np.asarray(np.linalg.inv(covariance + ridge * np.diag(variance)), dtype=np.float64)
 
 
+class Costs(NamedTuple):
+    """What the removal of each group would cost, and the limit up to which that may be the cost of noise."""
+
+    rise: NDArray[np.float64]
+    limit: float = -np.inf
+
+    def take(self, groups: NDArray[np.intp]) -> "Costs":
+        """The costs of some of the groups."""
+        return self._replace(rise=self.rise[groups])
+
+    def lower_bounds(self, slack: float) -> "Costs":
+        """What is certain of the costs after more training."""
+        return self._replace(rise=self.rise - slack * np.abs(self.rise))
+
+    def worth(self, group: int, importance: NDArray[np.float64] | None, negligible: float) -> tuple[bool, float]:
+        """A sort key of the groups, the least first: groups that may be noise, and the others by their costs."""
+        rise = float(self.rise[group])
+        if importance is None or rise > self.limit:
+            return True, rise
+        return False, float(importance[group]) * max(rise, negligible * self.limit)
+
+
 def eliminate(
     trees: Trees, data: Data, groups: Groups, target: Target, functions: Functions, rules: EliminationRules, fill_in: bool,
-    old_costs: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:  # fmt: skip
+    old_costs: Costs | None = None, importance: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.intp], Costs]:  # fmt: skip
     """Remove groups from ``trees`` in place, always the one that costs least for its price, until the target is met.
 
     Costs mostly rise as groups go, so an old cost is taken for a lower bound, and only groups that look cheapest are
     measured again. Costs from before the last training, ``old_costs``, give bounds to begin with.
 
+    Noise, too, reduces the training loss, and which of two costs of this size is larger is chance. With an ``importance`` of
+    the groups from elsewhere, groups whose cost may be that of noise go first, by the product of both.
+
     Returns
     -------
-    kept, costs : array of int, array of float
+    kept, costs : array of int, Costs
         Groups that are left, and what each would have cost when that was measured last.
     """
     state, price = Elimination(trees, data, groups.column_offsets, functions, rules, fill_in), groups.price
     kept, n_removed, power = np.ones(len(price), dtype=bool), 0, target.power_at(price.sum())
-    costs = np.full(len(price), -np.inf) if old_costs is None else old_costs - rules.slack * np.abs(old_costs)
+    if old_costs is None:
+        costs, when_measured = _first_costs(state, importance, rules), 0
+    else:
+        costs, when_measured = old_costs.lower_bounds(rules.slack), -1
     starts_within = not target.exceeded_by(price.sum())
-    never = -1
 
-    def entry(g: int, measured: int) -> tuple[float, int, int]:
-        return float(worth_for_price(costs[g], price[g], power)), g, measured
+    def entry(g: int, measured: int) -> tuple[bool, float, int, int]:
+        matters, worth = costs.worth(g, importance, rules.negligible)
+        return matters, float(worth_for_price(worth, price[g], power)), g, measured
 
-    heap = [entry(g, never) for g in np.flatnonzero(~groups.always_selected).tolist()]
+    heap = [entry(g, when_measured) for g in np.flatnonzero(~groups.always_selected).tolist()]
     heapq.heapify(heap)
     while heap and kept.sum() > max(target.n_groups, 1) and (starts_within or target.exceeded_by(price[kept].sum())):
-        _, g, measured = heapq.heappop(heap)
+        *_, g, measured = heapq.heappop(heap)
         if measured < n_removed:
-            costs[g] = state.cost(g)
+            costs.rise[g] = state.cost(g)
             heapq.heappush(heap, entry(g, n_removed))
             continue
-        state.remove(g, costs[g])
+        state.remove(g, costs.rise[g])
         kept[g] = False
         n_removed += 1
     left = np.flatnonzero(kept)
-    return left, costs[left]
+    return left, costs.take(left)
+
+
+def _first_costs(state: Elimination, importance: NDArray[np.float64] | None, rules: EliminationRules) -> Costs:
+    """The costs of all groups; with an importance, the limit by those of the least important ones."""
+    rise = np.array([state.cost(g) for g in range(len(state.offsets) - 1)])
+    if importance is None:
+        return Costs(rise)
+    least = importance <= np.quantile(importance, rules.least_important)
+    limit = rules.noise_costs * float(np.median(rise[least]))
+    return Costs(rise, limit if limit > 0 else -np.inf)

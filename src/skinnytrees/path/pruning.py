@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.path.elimination import eliminate
+from skinnytrees.path.importance import importance_before_pruning
 from skinnytrees.path.points import PathInputs, PathPoint, data_of
 from skinnytrees.path.rules import PathRules, PruningRules, Recipe
 from skinnytrees.path.targets import Target
+from skinnytrees.path.trainer import split_generator
 
 
 def start_pruning(inputs: PathInputs, groups: NDArray[np.intp], rng: np.random.Generator) -> PathPoint:
@@ -26,9 +28,22 @@ def start_pruning(inputs: PathInputs, groups: NDArray[np.intp], rng: np.random.G
     return PathPoint(groups, trees, loss)
 
 
+def branches_of_pruning(
+    start: PathPoint, inputs: PathInputs, targets: Sequence[Target], rng: np.random.Generator
+) -> list[Iterator[PathPoint]]:
+    """The ways to prune from one start: with and without the remaining columns filling in for those that are removed."""
+    fill_in = inputs.rules.pruning.fill_in
+    importance = importance_before_pruning(inputs, start.groups, rng) if targets else None
+    return [
+        prune(start, inputs, targets, importance, fills_in, own_rng)
+        for fills_in, own_rng in zip(fill_in, split_generator(rng, len(fill_in)), strict=True)
+    ]
+
+
 def prune(
-    start: PathPoint, inputs: PathInputs, targets: Sequence[Target], fill_in: bool, rng: np.random.Generator
-) -> Iterator[PathPoint]:
+    start: PathPoint, inputs: PathInputs, targets: Sequence[Target], importance: NDArray[np.float64] | None,
+    fill_in: bool, rng: np.random.Generator,
+) -> Iterator[PathPoint]:  # fmt: skip
     """Shrink by removal cost from a trained point, a point for each of the falling ``targets``."""
     groups, trainer, rules = inputs.groups, inputs.trainer, inputs.rules
     alive, trees = start.groups, start.trees.copy()
@@ -36,7 +51,10 @@ def prune(
     costs = None
     for target in targets:
         here = groups.take(alive)
-        kept, costs = eliminate(trees, data, here, target, trainer.functions, rules.elimination, fill_in, costs)
+        kept, costs = eliminate(
+            trees, data, here, target, trainer.functions, rules.elimination, fill_in, costs,
+            None if importance is None else importance[alive],
+        )  # fmt: skip
         trees = trees.select(here.columns(kept))
         data = data_of(data, here.columns(kept))
         recipe = for_columns(inputs.recipes.prune_stage, trees.W.shape[0], rules.pruning)

@@ -136,11 +136,21 @@ class ScreeningRules:
     # folds, that of least training loss is taken at every size.
     n_starts: int = 4
     noise: float = 1.0
-    # Where nothing is pruned and there are at least this many groups per row, norms are mostly noise: they rank the groups
-    # together with a forest of this many trees. In a table of fewer groups than this, it would take most of the time for nothing.
-    forest_from_groups_per_row: float = 0.2
-    forest_from_groups: int = 20
-    n_forest_trees: int = 100
+
+
+@dataclass(frozen=True)
+class ImportanceRules:
+    """Trees that are grown at random to help with ranking the groups (``importance.py``)."""
+
+    # With fewer groups than this, the trees would take most of the time for nothing.
+    from_groups: int = 20
+    # Where nothing is pruned, norms are mostly noise; the trees rank the groups together with them, and have to be more.
+    n_trees_on_few_rows: int = 300
+    n_trees_before_pruning: int = 100
+    # Deeper splits see few rows, which noise divides as well as anything else.
+    depth: int = 6
+    # Of more rows than this, every tree is given a sample of this size.
+    most_rows_per_tree: int = 2000
 
 
 @dataclass(frozen=True)
@@ -210,6 +220,12 @@ class EliminationRules:
     # Ridge of the linear prediction that fills in, relative to a column's variance: keeps coefficients small where columns are
     # nearly dependent.
     ridge: float = 0.01
+    # A cost up to this many times the median of the groups that are least important to extra trees (this fraction of the groups,
+    # when pruning begins) may be that of noise: noise also reduces the training loss. Such costs are multiplied by the
+    # importance, and those below this fraction of the limit are taken for equal.
+    noise_costs: float = 4.0
+    least_important: float = 1 / 3
+    negligible: float = 0.05
     # With more columns than this (categories have many), the linear prediction would take longer than all training.
     most_filled_in: int = 1000
 
@@ -354,6 +370,7 @@ class PathRules:
     sizes: SizeRules = SizeRules()
     prices: PriceRules = PriceRules()
     screening: ScreeningRules = ScreeningRules()
+    importance: ImportanceRules = ImportanceRules()
     swaps: SwapRules = SwapRules()
     pruning: PruningRules = PruningRules()
     elimination: EliminationRules = EliminationRules()

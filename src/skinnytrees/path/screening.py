@@ -16,7 +16,7 @@ def screen(
 ) -> Iterator[PathPoint]:  # fmt: skip
     """Shrink by norm from all groups, a point for each of the falling ``targets``, until pruning can take over.
 
-    At sizes that are large for the rows, an ``importance`` of the groups, if there is one, counts as much as the norm.
+    An ``importance`` of the groups, if there is one, counts as much as the norm.
     """
     groups, trainer, recipes = inputs.groups, inputs.trainer, inputs.recipes
     everything = np.arange(len(groups))
@@ -25,7 +25,7 @@ def screen(
     for target in targets:
         if point is None:
             kept = everything
-        elif importance is None or not is_large_for_rows(inputs, target):
+        elif importance is None:
             kept = keep_by_norm(point, groups, target)
         else:
             kept = keep_by_norm_and(importance, point, groups, target)
@@ -42,11 +42,6 @@ def screen(
             point = swap(point, inputs, rng)
             data = inputs.rows_of(point.groups)
         yield point._replace(trees=point.trees.copy())
-
-
-def is_large_for_rows(inputs: PathInputs, target: Target) -> bool:
-    """Whether so many groups are left that their norms are mostly noise."""
-    return target.n_groups >= len(inputs.data.Y) * inputs.rules.screening.forest_from_groups_per_row
 
 
 def _swaps(inputs: PathInputs, point: PathPoint) -> bool:

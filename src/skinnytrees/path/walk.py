@@ -5,14 +5,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skinnytrees.path.by_price import screen_and_prune
 from skinnytrees.path.evidence import HeldOutRows
-from skinnytrees.path.forest import forest_importance
+from skinnytrees.path.importance import importance_on_few_rows
 from skinnytrees.path.points import Branch, PathInputs, PathPoint, keep_by_norm
-from skinnytrees.path.pruning import prune, start_pruning
-from skinnytrees.path.screening import is_large_for_rows, screen
+from skinnytrees.path.pruning import branches_of_pruning, start_pruning
+from skinnytrees.path.screening import screen
 from skinnytrees.path.targets import Target, falling_targets, price_powers
 from skinnytrees.path.trainer import split_generator
 from skinnytrees.threads import in_step
@@ -71,7 +70,7 @@ class Walk:
         if not inputs.recipes.prune_from:
             each = [targets for targets in by_power for _ in range(rules.screening.n_starts)]
             generators = split_generator(rng, len(each))
-            importance = self._importance(targets, rng)
+            importance = importance_on_few_rows(inputs, rng) if len(targets) > 1 else None
             starts = [screen(inputs, *pair, importance) for pair in zip(each, generators, strict=True)]
             self._branch_off(starts, len(targets))
             return
@@ -91,20 +90,7 @@ class Walk:
         start = start_pruning(inputs, alive, rng)
         if self._add([start]):
             return
-        fill_in = rules.pruning.fill_in
-        branches = [
-            prune(start, inputs, targets[1:], fills_in, own_rng)
-            for fills_in, own_rng in zip(fill_in, split_generator(rng, len(fill_in)), strict=True)
-        ]
-        self._branch_off(branches, len(targets) - 1)
-
-    def _importance(self, targets: Sequence[Target], rng: np.random.Generator) -> NDArray[np.float64] | None:
-        """What a forest says about the groups, if any size but the first asks for it."""
-        inputs = self.inputs
-        if len(inputs.groups) < inputs.rules.screening.forest_from_groups:
-            return None
-        asked = any(is_large_for_rows(inputs, target) for target in targets[1:])
-        return forest_importance(inputs, rng) if asked else None
+        self._branch_off(branches_of_pruning(start, inputs, targets[1:], rng), len(targets) - 1)
 
     def _branch_off_by_price(self, by_power: Sequence[Sequence[Target]], rng: np.random.Generator) -> None:
         """From the very beginning, go along several branches for each power of prices."""
