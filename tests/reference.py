@@ -245,3 +245,20 @@ def run_activation(activation, z) -> tuple[np.ndarray, np.ndarray]:
     function = activation.kernel(probability.dtype).ctypes
     function(probability.ctypes.data_as(number), slope.ctypes.data_as(number), probability.size, activation.theta)
     return probability, slope
+
+
+def leaf_of(tree, X) -> np.ndarray:
+    """The node on the last level that each row reaches in a grown tree; where there is no split, rows go to the left."""
+    n_splits, node = len(tree.column), np.zeros(len(X), dtype=int)
+    first, n_in_level = 0, 1
+    while first < n_splits:
+        column = tree.column[node]
+        goes_right = (column >= 0) & (X[np.arange(len(X)), column] > tree.threshold[node])
+        node = 2 * first + 1 + (node - first) + n_in_level * goes_right
+        first, n_in_level = 2 * first + 1, 2 * n_in_level
+    return node
+
+
+def values_by_following(tree, X) -> np.ndarray:
+    """What a grown tree says about each row."""
+    return tree.value[leaf_of(tree, X)]

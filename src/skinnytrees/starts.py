@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.tree import ExtraTreeRegressor
 
 from skinnytrees.exceptions import refuse_unless
+from skinnytrees.extra_trees import grow_trees
 from skinnytrees.kernels.state import Trees, start_trees
 
 
@@ -117,11 +117,10 @@ class AxisAligned:
 class Grown:
     """Extremely randomised trees, each grown on a bootstrap sample of the rows, made soft.
 
-    A split is the best of one random threshold per design column, as scikit-learn's ``ExtraTreeRegressor`` finds it for the
-    steps of the rows, and a leaf says the mean step of its rows: for the squared error a forest, for classes one of their
-    fractions. The splits depend on the targets from the beginning, and the samples make the trees differ, so that their mean is
-    a good ensemble on few rows without any training. A branch that ends early goes on with splits that divide every row evenly
-    between equal leaves.
+    A split is the best of one random threshold per design column for the steps of the rows, and a leaf says the mean step of
+    its rows: for the squared error a forest, for classes one of their fractions. The splits depend on the targets from the
+    beginning, and the samples make the trees differ, so that their mean is a good ensemble on few rows without any training. A
+    branch that ends early goes on with splits that divide every row evenly between equal leaves.
 
     Parameters
     ----------
@@ -154,40 +153,23 @@ class Grown:
         """A new ensemble for these rows."""
         trees = _new_trees(rows, n_trees, depth, rng)
         trees.flat[:] = 0
-        n_rows, n_columns = rows.X.shape
-        if n_columns == 0:
+        if rows.X.shape[1] == 0:
             return trees
         X = rows.X.toarray() if sparse.issparse(rows.X) else np.asarray(rows.X)
-        for place, seed in enumerate(rng.integers(2**31, size=n_trees).tolist()):
-            times_drawn = np.bincount(rng.integers(n_rows, size=n_rows), minlength=n_rows)
-            grown = ExtraTreeRegressor(
-                max_depth=depth, max_features=None, min_samples_leaf=self.min_rows_per_leaf, random_state=seed
-            ).fit(X, rows.steps, rows.weight * times_drawn)
-            self._put(trees, place, grown.tree_, depth)
+        grown = grow_trees(
+            X, rows.steps, rows.weight, depth=depth, rng=rng, n_trees=n_trees, bootstrap=True,
+            min_rows_per_leaf=self.min_rows_per_leaf,
+        )  # fmt: skip
+        for place, tree in enumerate(grown):
+            W, b, O = (  # noqa: E741
+                part.reshape(*part.shape[:-1], -1, n_trees)[..., place] for part in (trees.W, trees.b, trees.O)
+            )
+            splits = np.flatnonzero(tree.column >= 0)
+            W[tree.column[splits], splits] = -self.steepness
+            b[splits] = self.steepness * tree.threshold[splits]
+            O[:] = tree.value[-(2**depth) :].T
         trees.O[:] /= n_trees
         return trees
-
-    def _put(self, trees: Trees, place: int, grown: Any, depth: int) -> None:
-        """Make one of the trees the grown one; see ``kernels/routing.py`` for the order of the nodes."""
-        W, b, O = (  # noqa: E741
-            part.reshape(*part.shape[:-1], -1, trees.n_trees)[..., place] for part in (trees.W, trees.b, trees.O)
-        )
-        nodes = [0]  # of the grown tree, for every node of one level of the soft one
-        for _ in range(depth):
-            first = len(nodes) - 1
-            for i, node in enumerate(nodes):
-                if grown.children_left[node] >= 0:
-                    W[grown.feature[node], first + i] = -self.steepness
-                    b[first + i] = self.steepness * grown.threshold[node]
-            nodes = [_child(grown.children_left, node) for node in nodes] + [
-                _child(grown.children_right, node) for node in nodes
-            ]
-        O[:] = grown.value[nodes, :, 0].T
-
-
-def _child(children: NDArray[np.intp], node: int) -> int:
-    """A child of a node of a grown tree; a leaf is its own child."""
-    return int(children[node]) if children[node] >= 0 else node
 
 
 def _new_trees(rows: StartRows, n_trees: int, depth: int, rng: np.random.Generator) -> Trees:

@@ -5,19 +5,22 @@ average over hundreds of trees, and noise has little of it: a split at a random 
 which noise looks best, and trees of limited depth do not split small parts of the rows.
 """
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import rankdata
-from sklearn.ensemble import ExtraTreesRegressor
 
+from skinnytrees.extra_trees import grow_trees, importances
 from skinnytrees.kernels.state import Data
 from skinnytrees.path.points import PathInputs
 from skinnytrees.path.trainer import steps_towards_targets
 from skinnytrees.training.epoch_runners.sample_space import transposed_product
 
+# A sparse table of more values than this is not made dense for the trees as a whole; 2**22 values take 16 MB.
+_MOST_DENSE_VALUES = 2**22
 # Variances below this fraction of the mean square are rounding.
 _ROUNDING = 1e-6
 
@@ -57,20 +60,16 @@ def tree_importances(
     """By how much splits at each design column reduce the variance in extra trees, relative to all of them.
 
     The trees are grown for the steps of the rows towards their targets, so that they serve every loss: for the squared error they
-    are the usual ones, for classes those of Gini's impurity. Of many rows, each tree is given a sample.
+    are the usual ones, for classes those of Gini's impurity. Of many rows, each tree is given a part.
     """
-    rules, n_rows = inputs.rules.importance, len(data.Y)
-    sampled = {"bootstrap": True, "max_samples": rules.most_rows_per_tree} if n_rows > rules.most_rows_per_tree else {}
-    trees = ExtraTreesRegressor(
-        n_trees,
-        max_depth=rules.depth,
-        max_features="sqrt",
-        n_jobs=inputs.trainer.n_threads,
-        random_state=int(rng.integers(2**31)),
-        **sampled,
-    )
-    trees.fit(_as_scikit_learn_reads(data.X), steps[:, 0] if steps.shape[1] == 1 else steps, data.weight)
-    return np.asarray(trees.feature_importances_)
+    rules, (X, columns) = inputs.rules.importance, _dense_part(data, steps)
+    trees = grow_trees(
+        X, steps, data.weight, depth=rules.depth, rng=rng, n_trees=n_trees,
+        n_candidates=max(1, math.isqrt(len(columns))), rows_per_tree=rules.most_rows_per_tree,
+    )  # fmt: skip
+    found = np.zeros(data.X.shape[1])
+    found[columns] = importances(trees, len(columns))
+    return found
 
 
 def marginal_effects(data: Data, steps: NDArray[Any]) -> NDArray[np.float64]:
@@ -92,9 +91,11 @@ def marginal_effects(data: Data, steps: NDArray[Any]) -> NDArray[np.float64]:
     return np.divide(explained, variance * total, out=np.zeros(len(explained)), where=varies)
 
 
-def _as_scikit_learn_reads(X: Any) -> Any:
-    """An array or a sparse table by columns; trees refuse places that are not 32-bit numbers."""
-    if not sparse.issparse(X):
-        return np.asarray(X)
-    X = X.tocsc()
-    return sparse.csc_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape)
+def _dense_part(data: Data, steps: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The design as an array, and which columns that are: of a large sparse one those of largest marginal effect."""
+    n_rows, n_columns = data.X.shape
+    if not sparse.issparse(data.X):
+        return np.asarray(data.X), np.arange(n_columns)
+    n_kept = min(n_columns, max(1, _MOST_DENSE_VALUES // n_rows))
+    columns = np.sort(np.argsort(-marginal_effects(data, steps), kind="stable")[:n_kept])
+    return sparse.csr_array(data.X)[:, columns].toarray(), columns
