@@ -111,7 +111,8 @@ def _find_split(  # type: ignore[no-untyped-def]
         threshold = low + _uniform(state) * (float(high) - low)
         if threshold >= high:
             threshold = float(low)
-        room.left[:] = 0
+        for k in range(room.left.shape[0]):
+            room.left[k] = 0
         n_left, weight_left = 0, 0.0
         for r in range(begin, end):
             row = rows[r]
