@@ -217,3 +217,45 @@ def test_old_costs_spare_measurements_and_change_nothing(fill_in, error, monkeyp
     gone_with_old, measured = removed(old_costs)
     assert gone_with_old == gone
     assert len(measured) < len(all_measured) == 5
+
+
+def first_removed(noise_costs, importance):
+    """Which of five columns goes first, and what the removal of each costs."""
+    trees, data, functions = elimination_case(SquaredError(), 1)
+    rules = replace(RULES, noise_costs=noise_costs)
+    state = Elimination(trees, data, single_columns(5), functions, rules, fill_in=False)
+    costs = np.array([state.cost(g) for g in range(5)])
+    groups, target = make_groups(np.ones(5)), Target(4, 4.0)
+    kept, _ = eliminate(trees, data, groups, target, functions, rules, False, None, np.array(importance))
+    return int(np.setdiff1d(np.arange(5), kept)[0]), costs
+
+
+def test_of_costs_that_may_be_noise_the_product_with_the_importance_decides():
+    by_cost, costs = first_removed(0.0, np.zeros(5))
+    assert by_cost == costs.argmin()
+    importance = np.where(np.arange(5) == costs.argmin(), 100.0, 1.0)
+    gone, _ = first_removed(1e6, importance)
+    assert gone == (costs * importance).argmin() != by_cost
+
+
+def test_costs_above_the_limit_count_alone():
+    """The cheapest column is unimportant to the trees, but costs more than is expected of noise."""
+    _, costs = first_removed(0.0, np.zeros(5))
+    order = costs.argsort()
+    importance = np.ones(5)
+    importance[order[-1]] = 0.0
+    assert first_removed(1e-9, importance)[0] == order[0]
+    assert first_removed(1e6, importance)[0] == order[-1]
+
+
+def test_limit_of_noise_is_learned_from_the_least_important_groups_and_stays():
+    trees, data, functions = elimination_case(SquaredError(), 1)
+    state = Elimination(trees, data, single_columns(5), functions, RULES, fill_in=False)
+    importance = np.array([0.1, 0.5, 0.2, 0.9, 0.8])
+    expected = RULES.noise_costs * np.median([state.cost(0), state.cost(2)])
+    groups, rules = make_groups(np.ones(5)), (functions, RULES, False)
+    kept, costs = eliminate(trees, data, groups, Target(4, 4.0), *rules, None, importance)
+    assert costs.limit == pytest.approx(expected, rel=1e-6)
+    again = trees.select(kept), data._replace(X=np.ascontiguousarray(data.X[:, kept]))
+    _, later = eliminate(*again, make_groups(np.ones(4)), Target(2, 4.0), *rules, costs, importance[kept])
+    assert later.limit == costs.limit
