@@ -11,7 +11,7 @@ from sklearn.feature_selection import f_classif, r_regression
 from skinnytrees import SkinnyTreesRegressor
 from skinnytrees.kernels.state import Data
 from skinnytrees.losses import Multinomial, SquaredError
-from skinnytrees.path import importance, pruning, walk
+from skinnytrees.path import pruning, walk
 from skinnytrees.path.importance import (
     importance_before_pruning,
     importance_on_few_rows,
@@ -53,11 +53,18 @@ def test_tree_importance_is_that_of_extra_trees_for_the_targets():
     assert found.argmax() == 0
 
 
-def test_of_a_large_sparse_table_the_trees_read_the_columns_of_largest_marginal_effect(monkeypatch):
-    data = table(kind=sparse.csr_array)
-    data = data._replace(Y=data.X[:, [0]].toarray() + 0.5 * data.X[:, [7]].toarray())
-    monkeypatch.setattr(importance, "_MOST_DENSE_VALUES", 2 * 80 + 1)
-    assert set(np.flatnonzero(trees_on(data))) == {0, 7}
+def test_of_a_wide_sparse_table_the_trees_read_the_columns_of_largest_marginal_effect():
+    data = table(n_rows=20, n_columns=100, kind=sparse.csr_array)
+    largest = marginal_effects(data, data.Y).argsort()[-20:]
+    found = np.flatnonzero(trees_on(data))
+    assert len(found) > 10
+    assert np.isin(found, largest).all()
+
+
+def test_sparse_columns_that_are_too_many_to_be_dense_are_pruned_by_their_costs_alone():
+    wide = make_inputs(table(n_rows=20, n_columns=100, kind=sparse.csr_array), rules=ALL_SIZES)
+    assert importance_before_pruning(wide, np.arange(100), np.random.default_rng(0)) is None
+    assert importance_before_pruning(wide, np.arange(20), np.random.default_rng(0)) is not None
 
 
 def test_importance_of_a_group_is_that_of_all_its_columns():

@@ -19,8 +19,6 @@ from skinnytrees.path.points import PathInputs
 from skinnytrees.path.trainer import steps_towards_targets
 from skinnytrees.training.epoch_runners.sample_space import transposed_product
 
-# A sparse table of more values than this is not made dense for the trees as a whole; 2**22 values take 16 MB.
-_MOST_DENSE_VALUES = 2**22
 # Variances below this fraction of the mean square are rounding.
 _ROUNDING = 1e-6
 
@@ -42,11 +40,13 @@ def importance_on_few_rows(inputs: PathInputs, rng: np.random.Generator) -> NDAr
 def importance_before_pruning(
     inputs: PathInputs, alive: NDArray[np.intp], rng: np.random.Generator
 ) -> NDArray[np.float64] | None:
-    """The importance of all groups in extra trees on those that are alive; None where these are few."""
+    """The importance of all groups in extra trees on those that are alive; None where these are few, or too many to be dense."""
     rules = inputs.rules.importance
     if len(alive) < rules.from_groups:
         return None
     data = inputs.rows_of(alive)
+    if sparse.issparse(data.X):
+        return None
     steps = steps_towards_targets(inputs.trainer, data)
     by_trees = tree_importances(inputs, data, steps, rules.n_trees_before_pruning, rng)
     importance = np.zeros(len(inputs.groups))
@@ -92,10 +92,9 @@ def marginal_effects(data: Data, steps: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _dense_part(data: Data, steps: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The design as an array, and which columns that are: of a large sparse one those of largest marginal effect."""
+    """The design as an array, and which columns that are: of a sparse one as many as rows, those of largest marginal effect."""
     n_rows, n_columns = data.X.shape
     if not sparse.issparse(data.X):
         return np.asarray(data.X), np.arange(n_columns)
-    n_kept = min(n_columns, max(1, _MOST_DENSE_VALUES // n_rows))
-    columns = np.sort(np.argsort(-marginal_effects(data, steps), kind="stable")[:n_kept])
+    columns = np.sort(np.argsort(-marginal_effects(data, steps), kind="stable")[:n_rows])
     return sparse.csr_array(data.X)[:, columns].toarray(), columns
