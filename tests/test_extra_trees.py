@@ -16,7 +16,7 @@ def problem(n_rows=80, n_columns=8, n_outputs=1, seed=0):
 
 
 def grown(X, steps, weight, seed=0, n_trees=5, depth=3, **options):
-    trees = grow_trees(X, steps, weight, depth=depth, rng=np.random.default_rng(seed), n_trees=n_trees, **options)
+    trees = grow_trees(X.T, steps, weight, depth=depth, rng=np.random.default_rng(seed), n_trees=n_trees, **options)
     return [type(tree)(*(part.copy() for part in tree)) for tree in trees]
 
 
@@ -56,7 +56,7 @@ def test_importances_are_those_of_scikit_learns_trees(n_rows, n_columns, n_outpu
     X, steps, weight = problem(n_rows, n_columns, n_outputs)
     ours = importances(
         grow_trees(
-            X, steps, weight, depth=depth, rng=np.random.default_rng(0), n_trees=2000,
+            X.T, steps, weight, depth=depth, rng=np.random.default_rng(0), n_trees=2000,
             n_candidates=int(np.sqrt(n_columns)),
         ),
         n_columns,

@@ -84,7 +84,7 @@ def test_hard_grown_trees_say_what_the_grown_trees_say(depth, n_outputs):
     rng = np.random.default_rng(3)
     start_trees(6, 8, depth, n_outputs, rng)  # draws that are not used
     grown = grow_trees(
-        rows.X, rows.steps, rows.weight, depth=depth, rng=rng, n_trees=8, bootstrap=True, min_rows_per_leaf=2
+        rows.X.T, rows.steps, rows.weight, depth=depth, rng=rng, n_trees=8, bootstrap=True, min_rows_per_leaf=2
     )
     expected = np.mean([values_by_following(tree, rows.X) for tree in grown], axis=0)
     np.testing.assert_allclose(predict(Ensemble.of(trees), rows.X, Sigmoid()), expected, atol=1e-5)

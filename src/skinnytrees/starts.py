@@ -157,7 +157,7 @@ class Grown:
             return trees
         X = rows.X.toarray() if sparse.issparse(rows.X) else np.asarray(rows.X)
         grown = grow_trees(
-            X, rows.steps, rows.weight, depth=depth, rng=rng, n_trees=n_trees, bootstrap=True,
+            X.T, rows.steps, rows.weight, depth=depth, rng=rng, n_trees=n_trees, bootstrap=True,
             min_rows_per_leaf=self.min_rows_per_leaf,
         )  # fmt: skip
         for place, tree in enumerate(grown):

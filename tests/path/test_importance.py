@@ -11,11 +11,12 @@ from sklearn.feature_selection import f_classif, r_regression
 from skinnytrees import SkinnyTreesRegressor
 from skinnytrees.kernels.state import Data
 from skinnytrees.losses import Multinomial, SquaredError
-from skinnytrees.path import pruning, walk
+from skinnytrees.path import importance, pruning, walk
 from skinnytrees.path.importance import (
     importance_before_pruning,
     importance_on_few_rows,
     marginal_effects,
+    transposed,
     tree_importances,
 )
 from skinnytrees.path.points import PathPoint, keep_by_norm, keep_by_norm_and
@@ -24,6 +25,7 @@ from skinnytrees.path.screening import screen
 from skinnytrees.path.targets import Target, falling_targets
 from skinnytrees.path.trainer import steps_towards_targets
 from skinnytrees.tables.groups import Groups
+from skinnytrees.tables.table_views import view
 
 from .helpers import make_groups, make_inputs, random_problem
 
@@ -37,12 +39,15 @@ def table(n_rows=80, n_columns=12, kind=np.asarray):
     return Data(kind(X.astype(np.float32)), y.astype(np.float32), np.ones(n_rows, dtype=np.float32))
 
 
+def effects_of(data, steps=None):
+    return marginal_effects(transposed(data.X), data.Y if steps is None else steps, data.weight)
+
+
 def trees_on(data, n_trees=50, **changes):
     """Importance of every design column in extra trees for the targets."""
     inputs = make_inputs(data, rules=ALL_SIZES, **changes)
-    return tree_importances(
-        inputs, data, steps_towards_targets(inputs.trainer, data), n_trees, np.random.default_rng(1)
-    )
+    steps, rng = steps_towards_targets(inputs.trainer, data), np.random.default_rng(1)
+    return tree_importances(transposed(data.X), steps, data.weight, inputs.rules.importance, n_trees, rng)
 
 
 def test_tree_importance_is_that_of_extra_trees_for_the_targets():
@@ -53,12 +58,20 @@ def test_tree_importance_is_that_of_extra_trees_for_the_targets():
     assert found.argmax() == 0
 
 
-def test_of_a_wide_sparse_table_the_trees_read_the_columns_of_largest_marginal_effect():
+def test_of_a_wide_sparse_table_the_trees_read_the_columns_of_largest_marginal_effect(monkeypatch):
     data = table(n_rows=20, n_columns=100, kind=sparse.csr_array)
-    largest = marginal_effects(data, data.Y).argsort()[-20:]
-    found = np.flatnonzero(trees_on(data))
-    assert len(found) > 10
-    assert np.isin(found, largest).all()
+    read = []
+    monkeypatch.setattr(importance, "tree_importances", lambda *given: read.append(given[0]) or np.zeros(len(given[0])))
+    importance_on_few_rows(make_inputs(data, rules=ALL_SIZES), np.random.default_rng(0))
+    largest = np.sort(effects_of(data).argsort()[-20:])
+    np.testing.assert_array_equal(read[0], data.X[:, largest].toarray().T)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, view, sparse.csr_array])
+def test_transposed_design_is_the_design(kind):
+    X = table(n_rows=150).X
+    columns = transposed(kind(X))
+    np.testing.assert_array_equal(columns.toarray() if sparse.issparse(columns) else columns, X.T)
 
 
 def test_sparse_columns_that_are_too_many_to_be_dense_are_pruned_by_their_costs_alone():
@@ -88,13 +101,13 @@ def test_sparse_tables_have_the_importance_of_dense_ones(kind):
     kept_sparse, dense = (importance_on_few_rows(one, np.random.default_rng(1)) for one in inputs)
     assert np.abs(kept_sparse - dense).max() <= 2, "ranks of columns that matter as little as each other"
     assert kept_sparse.argmax() == 0
-    np.testing.assert_allclose(*[marginal_effects(one.data, one.data.Y) for one in inputs], rtol=1e-3, atol=1e-7)
+    np.testing.assert_allclose(*[effects_of(one.data) for one in inputs], rtol=1e-3, atol=1e-7)
 
 
 def test_marginal_effects_on_numbers_are_squared_correlations():
     data = table()
     expected = r_regression(data.X, data.Y[:, 0]) ** 2
-    np.testing.assert_allclose(marginal_effects(data, data.Y), expected, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(effects_of(data), expected, rtol=1e-3, atol=1e-6)
 
 
 def test_marginal_effects_on_classes_rank_columns_as_the_f_test():
@@ -104,7 +117,7 @@ def test_marginal_effects_on_classes_rank_columns_as_the_f_test():
     one_hot = np.eye(3)[label]
     data = Data(X.astype(np.float32), label[:, None], np.ones(90, dtype=np.float32))
     F = f_classif(data.X, label)[0]
-    np.testing.assert_array_equal(np.argsort(marginal_effects(data, one_hot)), np.argsort(F))
+    np.testing.assert_array_equal(np.argsort(effects_of(data, one_hot)), np.argsort(F))
 
 
 def test_weights_count_rows_in_marginal_effects():
@@ -112,8 +125,8 @@ def test_weights_count_rows_in_marginal_effects():
     times = np.random.default_rng(2).integers(1, 4, size=30)
     repeated = Data(*(np.repeat(part, times, axis=0) for part in data))
     np.testing.assert_allclose(
-        marginal_effects(data._replace(weight=times.astype(np.float32)), data.Y),
-        marginal_effects(repeated, repeated.Y),
+        effects_of(data._replace(weight=times.astype(np.float32))),
+        effects_of(repeated),
         rtol=1e-3,
         atol=1e-6,
     )
@@ -122,8 +135,8 @@ def test_weights_count_rows_in_marginal_effects():
 def test_columns_and_targets_that_do_not_vary_have_no_marginal_effect():
     data = table()
     data.X[:, 3] = 2
-    assert marginal_effects(data, data.Y)[3] == 0
-    assert not marginal_effects(data, np.ones((80, 2))).any()
+    assert effects_of(data)[3] == 0
+    assert not effects_of(data, np.ones((80, 2))).any()
 
 
 @pytest.mark.parametrize(("loss", "n_outputs"), [(Multinomial(), 2), (SquaredError(), 1)])

@@ -50,10 +50,11 @@ def make_tree(depth: int, n_columns: int, n_outputs: int) -> tuple[GrownTree, Ro
 
 
 @kernel
-def grow_tree(X, steps, weight, rows, seed, n_candidates, min_rows, tree, room):  # type: ignore[no-untyped-def]
+def grow_tree(columns, steps, weight, rows, seed, n_candidates, min_rows, tree, room):  # type: ignore[no-untyped-def]
     """Grow a tree on these rows, whose order changes; every leaf has at least ``min_rows`` of them.
 
-    The columns are drawn from those in ``room``, whose order changes, too.
+    ``columns`` has a contiguous row for each design column, because few of many are read for a split. Their numbers are drawn
+    from ``room``, where their order changes, too.
     """
     n_splits, n_outputs = tree.column.shape[0], steps.shape[1]
     state = seed
@@ -74,9 +75,9 @@ def grow_tree(X, steps, weight, rows, seed, n_candidates, min_rows, tree, room):
             # Where there is no split, no row goes further, and all nodes below have this one's value.
             middle, last = begin, begin
             if end - begin >= 2 * min_rows:
-                _find_split(X, steps, weight, rows, node, weight_here, state, n_candidates, min_rows, tree, room)
+                _find_split(columns, steps, weight, rows, node, weight_here, state, n_candidates, min_rows, tree, room)
                 if tree.column[node] >= 0:
-                    middle, last = _divide(X, rows, begin, end, tree.column[node], tree.threshold[node]), end
+                    middle, last = _divide(columns[tree.column[node]], rows, begin, end, tree.threshold[node]), end
             left = 2 * first + 1 + i
             right = left + n_in_level
             room.begin[left], room.end[left] = begin, middle
@@ -86,24 +87,24 @@ def grow_tree(X, steps, weight, rows, seed, n_candidates, min_rows, tree, room):
 
 @inner_kernel
 def _find_split(  # type: ignore[no-untyped-def]
-    X, steps, weight, rows, node, weight_here, seed, n_candidates, min_rows, tree, room
+    columns, steps, weight, rows, node, weight_here, seed, n_candidates, min_rows, tree, room
 ):
     """Put the best split of a node into the tree; columns that are constant on its rows do not count as candidates."""
-    begin, end, columns = room.begin[node], room.end[node], room.columns
+    begin, end, drawable = room.begin[node], room.end[node], room.columns
     state = mixed(seed)
     unsplit = _sum_of_squares(room.total, weight_here)
     best = unsplit + _LEAST_GAIN * abs(unsplit)
     n_tried = drawn = 0
-    while drawn < columns.shape[0] and n_tried < n_candidates:
+    while drawn < drawable.shape[0] and n_tried < n_candidates:
         state += _NEXT
-        place = drawn + int(_uniform(state) * (columns.shape[0] - drawn))
-        columns[drawn], columns[place] = columns[place], columns[drawn]
-        c = columns[drawn]
+        place = drawn + int(_uniform(state) * (drawable.shape[0] - drawn))
+        drawable[drawn], drawable[place] = drawable[place], drawable[drawn]
+        c = drawable[drawn]
+        x = columns[c]
         drawn += 1
-        low = high = X[rows[begin], c]
+        low = high = x[rows[begin]]
         for r in range(begin + 1, end):
-            x = X[rows[r], c]
-            low, high = min(low, x), max(high, x)
+            low, high = min(low, x[rows[r]]), max(high, x[rows[r]])
         if low == high:
             continue
         n_tried += 1
@@ -116,7 +117,7 @@ def _find_split(  # type: ignore[no-untyped-def]
         n_left, weight_left = 0, 0.0
         for r in range(begin, end):
             row = rows[r]
-            if X[row, c] <= threshold:
+            if x[row] <= threshold:
                 n_left += 1
                 weight_left += weight[row]
                 for k in range(steps.shape[1]):
@@ -156,11 +157,11 @@ def _sum_of_squares(total, weight):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def _divide(X, rows, begin, end, column, threshold):  # type: ignore[no-untyped-def]
+def _divide(x, rows, begin, end, threshold):  # type: ignore[no-untyped-def]
     """Put rows up to the threshold before the others, and return where these begin."""
     middle = begin
     for r in range(begin, end):
-        if X[rows[r], column] <= threshold:
+        if x[rows[r]] <= threshold:
             rows[middle], rows[r] = rows[r], rows[middle]
             middle += 1
     return middle
