@@ -225,3 +225,11 @@ def test_single_style_of_the_rules_is_the_style_of_the_fit():
     linear = Style(Views.linear_only(), AxisAligned())
     model = with_rules(SkinnyTreesRegressor, small_rules((linear,)))(validation_fraction=0.3, **QUICK).fit(X, y)
     assert not has_views(model)
+
+
+def test_ridge_of_screening_before_pruning_falls_with_the_rows():
+    """Nothing was found of a sine times another column in 8,000 rows with the ridge that 1,600 rows need."""
+    ridge = [DEFAULT_RULES.for_rows(n_rows).screen.l2 for n_rows in (500, 1600, 3200, 10**6)]
+    np.testing.assert_allclose(ridge, [1.0, 1.0, 0.5, 0.1])
+    stages = [DEFAULT_RULES.for_rows(n_rows).screen_stage.l2 for n_rows in (300, 3200)]
+    np.testing.assert_allclose(stages, [0.1, 0.5])

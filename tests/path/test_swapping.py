@@ -10,9 +10,13 @@ from skinnytrees.activations import Sigmoid
 from skinnytrees.losses import SquaredError
 from skinnytrees.path.points import PathPoint
 from skinnytrees.path.rules import DEFAULT_RULES
-from skinnytrees.path.swapping import exchange, pull_of_groups, swap
+from skinnytrees.path.swapping import Candidates, exchange, pull_of_groups, swap
 
 from .helpers import make_groups, make_inputs
+
+
+def all_of(inputs):
+    return Candidates(np.arange(len(inputs.groups)), inputs)
 
 
 def point_on(groups, n_columns, seed=0):
@@ -56,7 +60,7 @@ def test_pull_is_the_norm_of_the_gradient_of_every_groups_weights():
     data = random_data(SquaredError(), 40, 3, 1, rng, np.float32)
     inputs = make_inputs(data)
     point = point_on([0, 2], 2)
-    pull = pull_of_groups(point, inputs)
+    pull = pull_of_groups(point, all_of(inputs))
     whole = random_trees(3, 1, rng, dtype=np.float32)
     whole.put(np.array([0, 2]), point.trees)
     ensemble = Ensemble.of(whole)
@@ -76,7 +80,7 @@ def test_swap_finds_the_column_that_matters_and_never_raises_the_loss():
     data = data._replace(Y=data.X[:, 5:6].copy())
     inputs = make_inputs(data)
     trees, loss = inputs.trainer.start(inputs.rows_of(np.array([0, 1])), inputs.recipes.screen, rng)
-    swapped = swap(PathPoint(np.array([0, 1]), trees, loss), inputs, rng)
+    swapped = swap(PathPoint(np.array([0, 1]), trees, loss), inputs, all_of(inputs), rng)
     assert 5 in swapped.groups
     assert swapped.train_loss < 0.95 * loss
 
@@ -87,4 +91,28 @@ def test_swap_that_gains_too_little_for_the_rules_is_not_made():
     data = data._replace(Y=data.X[:, 5:6].copy())
     inputs = make_inputs(data, rules=replace(DEFAULT_RULES, swaps=replace(DEFAULT_RULES.swaps, gain=0.0)))
     trees, loss = inputs.trainer.start(inputs.rows_of(np.array([0, 1])), inputs.recipes.screen, rng)
-    assert swap(PathPoint(np.array([0, 1]), trees, loss), inputs, rng).groups.tolist() == [0, 1]
+    assert swap(PathPoint(np.array([0, 1]), trees, loss), inputs, all_of(inputs), rng).groups.tolist() == [0, 1]
+
+
+def test_candidates_are_those_left_when_there_were_few_enough_for_the_rows():
+    data = random_data(SquaredError(), 10, 200, 1, np.random.default_rng(0), np.float32)
+    inputs = make_inputs(data, rules=replace(DEFAULT_RULES, swaps=replace(DEFAULT_RULES.swaps, candidates_per_row=5.0)))
+    sizes, candidates = [], all_of(inputs)
+    for n_left in (200, 90, 45, 20, 5):
+        candidates = candidates.among(np.arange(n_left))
+        sizes.append(len(candidates.groups))
+    assert sizes == [200, 90, 45, 45, 45]
+    np.testing.assert_array_equal(candidates.rows.X, data.X[:, :45])
+
+
+def test_only_candidates_come_in():
+    data = random_data(SquaredError(), 40, 6, 1, np.random.default_rng(0), np.float32)
+    inputs = make_inputs(data)
+    point = point_on([1, 3], 2)
+    every = pull_of_groups(point, all_of(inputs))
+    some = pull_of_groups(point, Candidates(np.array([1, 2, 3]), inputs))
+    np.testing.assert_allclose(some, np.where(np.isin(np.arange(6), [1, 2, 3]), every, -1), rtol=1e-5)
+    changed = exchange(point, some, inputs.groups, n_exchanged=2)
+    assert set(changed.groups) <= {1, 2, 3}
+    assert len(changed.groups) == 2
+    assert exchange(point, pull_of_groups(point, Candidates(np.array([1, 3]), inputs)), inputs.groups, 1) is None

@@ -131,11 +131,19 @@ class ScreeningRules:
     # Where pruning follows, screening only has to keep what matters. With less ridge it learns the rows by heart, and the norms
     # of columns that matter only together are lost among those of noise.
     l2_before_pruning: float = 1.0
+    # More rows need less: above this many the ridge falls as 1 / rows, down to this fraction. With all of it, screening of 8,000
+    # rows learns nothing of the sine of one column times another.
+    full_ridge_up_to_rows: float = 1600
+    least_ridge: float = 0.1
     # On few rows, a walk may lose a relevant group early, and other random trees lose others: this many walks are started where
     # nothing is pruned. Held-out rows choose the first that is within this many standard errors of the best; without any, as with
     # folds, that of least training loss is taken at every size.
     n_starts: int = 4
     noise: float = 1.0
+
+    def ridge_before_pruning(self, n_rows: int) -> float:
+        """Ridge of screening where pruning follows."""
+        return self.l2_before_pruning * min(1.0, max(self.least_ridge, self.full_ridge_up_to_rows / n_rows))
 
 
 @dataclass(frozen=True)
@@ -159,6 +167,9 @@ class SwapRules:
 
     # Swaps are tried where there are at most this many groups per row; with more, the training loss is not informative.
     groups_per_row: float = 0.2
+    # Groups can come back that were left when there were at most this many per row: to look at all columns of a wide table again
+    # and again would take most of the time, and of many thousands of gradients the largest belong to noise.
+    candidates_per_row: float = 5.0
     # The first exchange takes this fraction of the groups; after a failure, half as many are exchanged.
     first_fraction: float = 0.25
     rounds: int = 12
@@ -428,7 +439,7 @@ class PathRules:
             )
 
         prunes = n_rows >= pruning.needs_rows
-        screened = {"l2": screening.l2_before_pruning} if prunes else {}
+        screened = {"l2": screening.ridge_before_pruning(n_rows)} if prunes else {}
         longer = {} if prunes else {"n_epochs": screening.stage_epochs_without_pruning}
         large = final.large if n_rows >= final.few_rows_below else final.large_on_few_rows
         return PathRecipes(

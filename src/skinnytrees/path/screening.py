@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinnytrees.path.points import PathInputs, PathPoint, data_of, keep_by_norm, keep_by_norm_and
-from skinnytrees.path.swapping import swap
+from skinnytrees.path.swapping import Candidates, swap
 from skinnytrees.path.targets import Target
 
 
@@ -21,7 +21,7 @@ def screen(
     groups, trainer, recipes = inputs.groups, inputs.trainer, inputs.recipes
     everything = np.arange(len(groups))
     point: PathPoint | None = None
-    data = inputs.data
+    data, candidates = inputs.data, Candidates(everything, inputs)
     for target in targets:
         if point is None:
             kept = everything
@@ -38,8 +38,9 @@ def screen(
             data = data_of(data, groups.take(point.groups).columns(kept))
             point = point.cut(groups, kept)
             point = point._replace(train_loss=trainer.train(point.trees, data, recipes.screen_stage, rng))
+        candidates = candidates.among(point.groups)
         if _swaps(inputs, point):
-            point = swap(point, inputs, rng)
+            point = swap(point, inputs, candidates, rng)
             data = inputs.rows_of(point.groups)
         yield point._replace(trees=point.trees.copy())
 
