@@ -109,7 +109,7 @@ def test_epochs_that_are_done_are_not_done_again(tmp_path, monkeypatch):
 def test_a_path_that_was_finished_trains_nothing_again(tmp_path, monkeypatch):
     X, y = table()
     first = SkinnyTreesRegressor(3, **FEW).fit(X, y, checkpoint=tmp_path / "fit")
-    monkeypatch.setattr("skinnytrees.path.trainer.run_epochs", None)
+    monkeypatch.setattr("skinnytrees.path.trainer.train_unwatched", None)
     again = SkinnyTreesRegressor(3, **FEW).fit(X, y, checkpoint=tmp_path / "fit")
     np.testing.assert_array_equal(again.predict(X), first.predict(X))
 

@@ -1,11 +1,11 @@
-"""One epoch in one compiled call (paper, Algorithm 1), and the evaluation of an ensemble.
+"""One epoch in one compiled call (paper, Algorithm 1), or several, and the evaluation of an ensemble.
 
-There are three epochs: ``train_epoch`` for a fixed support, ``train_active`` where groups enter and leave, ``train_csr`` for
+There are three kernels: ``train_epochs`` for a fixed support, ``train_active`` where groups enter and leave, ``train_csr`` for
 sparse rows. A fit uses one of them, and compiles no more than that. Within one, the arguments decide how to train: with samples
 or none, with Adam's moments or none.
 """
 
-from math import sqrt
+from math import isfinite, sqrt
 
 from skinnytrees.kernels.active_set import (
     add_csr_product,
@@ -30,44 +30,60 @@ from skinnytrees.kernels.work_queue import distribute_scores, distribute_step
 
 
 @kernel
-def train_epoch(trees, data, columns, functions, work, samples, moments, schedule, order, batch_size, l2):  # type: ignore[no-untyped-def]
-    """Train at a fixed support, on the rows in ``order`` and the given ``columns`` of X, or on all if none is given.
+def train_epochs(trees, data, columns, functions, work, samples, moments, schedule, orders, batch_size, l2):  # type: ignore[no-untyped-def]
+    """Train at a fixed support: an epoch for each of the ``orders`` of the rows, on the given ``columns`` of X or on all.
 
-    Returns the summed loss of all rows, each as its batch saw it; and, in sample space, the factor by which W0 shrank and
-    the sum and the largest of ``eta ||D||``, which bound how far a column's weights moved.
+    Ends after an epoch whose loss or biases are not finite. Returns how many epochs there were; the last one's loss, summed over
+    rows, each as its batch saw it; and, in sample space, the factor by which W0 shrank and the sum and the largest of
+    ``eta ||D||``, which bound how far a column's weights moved.
     """
     number = trees.b.dtype.type
-    n_splits = trees.b.shape[0]
-    loss, shrinkage, total_step, longest_step = 0.0, 1.0, 0.0, 0.0
-    for step in range(schedule.eta.shape[0]):
-        rows = order[step * batch_size : (step + 1) * batch_size]
-        n = rows.shape[0]
-        if samples.K.shape[0] > 0:
-            sample_scores(trees, samples, work, rows)
-        else:
-            if columns.shape[0] > 0:
-                gather_columns(data.X, rows, columns, columns.shape[0], work.X)
+    n_splits, n_orders = trees.b.shape[0], orders.shape[0]
+    n_steps = schedule.eta.shape[0] // n_orders
+    n_epochs, loss, shrinkage, total_step, longest_step = 0, 0.0, 1.0, 0.0, 0.0
+    while n_epochs < n_orders:
+        loss, shrinkage_here = 0.0, 1.0
+        for step in range(n_steps):
+            rows = orders[n_epochs, step * batch_size : (step + 1) * batch_size]
+            n = rows.shape[0]
+            score_batch(trees, data, columns, work, samples, rows)
+            loss += route_batch(trees, data, functions, work, rows)
+            eta = schedule.eta[n_epochs * n_steps + step]
+            shrink = 1 - 2 * eta * l2 / n_splits
+            if moments.first.shape[0] > 0:
+                set_product_ta(top(work.X, n), top(work.D, n), moments.gradient.W)
+                adam_step(trees, work, moments, n, eta, l2)
+                continue
+            step_on_leaves_and_biases(trees, work, n, eta)
+            if samples.K.shape[0] > 0:
+                sample_step(samples, work, rows, shrink, eta)
+                shrinkage_here *= shrink
+                moved = eta * norm_of(top(work.D, n))
+                total_step += moved
+                longest_step = max(longest_step, moved)
             else:
-                gather_rows(data.X, rows, work.X)
-            repeat_row(trees.b, top(work.S, n))
-            add_product(number(1), top(work.X, n), trees.W, number(1), top(work.S, n))
-        loss += route_batch(trees, data, functions, work, rows)
-        eta = schedule.eta[step]
-        shrink = 1 - 2 * eta * l2 / n_splits
-        if moments.first.shape[0] > 0:
-            set_product_ta(top(work.X, n), top(work.D, n), moments.gradient.W)
-            adam_step(trees, work, moments, n, eta, l2)
-            continue
-        step_on_leaves_and_biases(trees, work, n, eta)
-        if samples.K.shape[0] > 0:
-            sample_step(samples, work, rows, shrink, eta)
-            shrinkage *= shrink
-            moved = eta * norm_of(top(work.D, n))
-            total_step += moved
-            longest_step = max(longest_step, moved)
+                add_product_ta(number(-eta), top(work.X, n), top(work.D, n), number(shrink), trees.W)
+        shrinkage *= shrinkage_here
+        n_epochs += 1
+        if not (isfinite(loss) and are_finite(trees.b)):
+            break
+    return n_epochs, loss, shrinkage, total_step, longest_step
+
+
+@part
+def score_batch(trees, data, columns, work, samples, rows):  # type: ignore[no-untyped-def]
+    """Fill work.S with w.x + b."""
+    number = trees.b.dtype.type
+    n = rows.shape[0]
+    if samples.K.shape[0] > 0:
+        sample_scores(trees, samples, work, rows)
+    else:
+        if columns.shape[0] > 0:
+            gather_columns(data.X, rows, columns, columns.shape[0], work.X)
         else:
-            add_product_ta(number(-eta), top(work.X, n), top(work.D, n), number(shrink), trees.W)
-    return loss, shrinkage, total_step, longest_step
+            gather_rows(data.X, rows, work.X)
+        repeat_row(trees.b, top(work.S, n))
+        add_product(number(1), top(work.X, n), trees.W, number(1), top(work.S, n))
 
 
 @kernel
@@ -191,6 +207,15 @@ def evaluate_scores(trees, Z, lost, W_lost, functions, work, out):  # type: igno
         add_product(number(-1), rows_of(lost, start, start + n), W_lost, number(1), top(work.S, n))
         evaluate_ensemble(trees, functions, work, n)
         copy_rows(work.F, 0, rows_of(out, start, start + n))
+
+
+@inner_kernel
+def are_finite(values):  # type: ignore[no-untyped-def]
+    """Whether no value is infinite or not a number."""
+    for value in values:
+        if not isfinite(value):
+            return False
+    return True
 
 
 @inner_kernel

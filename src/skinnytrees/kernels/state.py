@@ -196,6 +196,10 @@ class Schedule(NamedTuple):
     hard: NDArray[np.float64]
     soft: NDArray[np.float64]
 
+    def part(self, first: int, end: int) -> "Schedule":
+        """That of some steps."""
+        return Schedule(self.eta[first:end], self.hard[first:end], self.soft[first:end])
+
 
 class Moments(NamedTuple):
     """Adam's memory."""

@@ -19,7 +19,7 @@ from skinnytrees.path.coordinates import Coordinates
 from skinnytrees.path.rules import Blend, Recipe
 from skinnytrees.starts import StartRows
 from skinnytrees.threads import side_by_side
-from skinnytrees.training.loop import TrainingSettings, evaluate, refuse_divergence, run_epochs
+from skinnytrees.training.loop import TrainingSettings, evaluate, refuse_divergence, train_unwatched
 from skinnytrees.training.memory import Memory, fingerprint, generator_state
 
 # The loss of an ensemble that overflows; its square is still a number.
@@ -83,8 +83,7 @@ class Trainer:
                 optimizer=recipe.optimizer, schedule=recipe.schedule,
             )  # fmt: skip
             try:
-                *_, (loss, _, runner) = run_epochs(trees, data, np.array([0, trees.W.shape[0]]), settings, rng)
-                runner.sync()
+                loss = train_unwatched(trees, data, settings, rng)
                 has_arrived = loss <= limit or is_smallest
                 refuse_divergence(loss if has_arrived else math.inf, trees.flat, recipe.n_epochs, settings)
                 return loss

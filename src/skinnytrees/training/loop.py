@@ -26,7 +26,7 @@ from skinnytrees.optimizers import SGD, Constant, Optimizer, RateSchedule
 from skinnytrees.penalties import NoPenalty, Penalty
 from skinnytrees.tables.table_views import pieces
 from skinnytrees.threads import one_blas_thread, stop_if_interrupted
-from skinnytrees.training.epoch_runners.choice import runner_for
+from skinnytrees.training.epoch_runners.choice import runner_at_fixed_support, runner_for
 from skinnytrees.training.epoch_runners.runner import EpochRunner, Snapshot, Task
 from skinnytrees.training.memory import Memory, Remembered, fingerprint, generator_state
 from skinnytrees.training.progress import progress_bar
@@ -37,6 +37,10 @@ _PIECE = 64
 _SCORES_AT_ONCE = 2**18
 # Steps whose rates are computed at once: bounds the memory of trainings that a callback will stop.
 _SCHEDULED_AT_ONCE = 4096
+# Multiplications between looks at whether to stop: a few hundredths of a second.
+_MULTIPLIED_AT_ONCE = 2**26
+# Multiplications that take as long as the routing of a row through a split.
+_ROUTING = 16
 
 
 class EpochReport(NamedTuple):
@@ -223,30 +227,67 @@ def run_epochs(
     At a fixed support, training is in place; under a penalty, the runner's snapshot has the ensemble. ``go_on`` may bring the
     runner to where an earlier training was, and says how many epochs that one has done.
     """
-    n_rows = data.X.shape[0]
-    batch_size = min(settings.batch_size, n_rows)
-    steps_per_epoch = math.ceil(n_rows / batch_size)
-    functions = settings.functions(trees.flat.dtype)
-    task = Task(trees, data, functions, offsets, batch_size, float(settings.l2), settings.n_threads, penalty_factors)
+    task, n_steps = _task(trees, data, offsets, settings, penalty_factors)
+    n_rows = len(data.Y)
     runner = runner_for(settings.optimizer.steps, task)
     n_done = go_on(runner)
-    for epoch, schedule in enumerate(itertools.islice(_schedules(settings, steps_per_epoch), n_done, None), n_done):
+    for epoch, schedule in enumerate(itertools.islice(_schedules(settings, n_steps), n_done, None), n_done):
         loss = runner.epoch(schedule, rng.permutation(n_rows)) / n_rows
         stop_if_interrupted()
         refuse_divergence(loss, runner.trees.b, epoch + 1, settings)
-        yield loss, float(settings.penalty.strength((epoch + 1) * steps_per_epoch)), runner
+        yield loss, float(settings.penalty.strength((epoch + 1) * n_steps)), runner
 
 
-def _schedules(settings: TrainingSettings, steps_per_epoch: int) -> Iterator[Schedule]:
-    """Rates and thresholds of every epoch, computed for many epochs at once: for a few steps numpy is slow."""
+def train_unwatched(trees: Trees, data: Data, settings: TrainingSettings, rng: np.random.Generator) -> float:
+    """Train in place at a fixed support and return the last epoch's mean loss.
+
+    The same as ``run_epochs``, bit for bit, but many epochs take one compiled call: on few rows, Python would take as long for
+    each epoch as the epoch itself.
+    """
+    task, n_steps = _task(trees, data, np.array([0, trees.W.shape[0]]), settings)
+    n_rows = len(data.Y)
+    runner = runner_at_fixed_support(settings.optimizer.steps, task)
+    multiplied = n_rows * trees.W.shape[1] * (_ROUTING + min(data.X.shape))
+    n_at_once = max(1, _MULTIPLIED_AT_ONCE // multiplied)
+    n_done, loss = 0, math.nan
+    for schedule in _schedules(settings, n_steps, n_at_once):
+        before = rng.bit_generator.state
+        orders = np.array([rng.permutation(n_rows) for _ in range(len(schedule.eta) // n_steps)])
+        movement = runner.epochs(schedule, orders)
+        stop_if_interrupted()
+        n_done, loss = n_done + movement.n_epochs, movement.loss / n_rows
+        if movement.n_epochs < len(orders):
+            # The next training shall draw the same numbers as if these epochs had been made one by one.
+            rng.bit_generator.state = before
+            for _ in range(movement.n_epochs):
+                rng.permutation(n_rows)
+        refuse_divergence(loss, trees.b, n_done, settings)
+    runner.sync()
+    return loss
+
+
+def _task(
+    trees: Trees, data: Data, offsets: NDArray[np.intp], settings: TrainingSettings,
+    penalty_factors: NDArray[np.float64] | None = None,
+) -> tuple[Task, int]:  # fmt: skip
+    """What is to be trained, and the steps of an epoch."""
+    n_rows = data.X.shape[0]
+    batch_size = min(settings.batch_size, n_rows)
+    functions = settings.functions(trees.flat.dtype)
+    task = Task(trees, data, functions, offsets, batch_size, float(settings.l2), settings.n_threads, penalty_factors)
+    return task, math.ceil(n_rows / batch_size)
+
+
+def _schedules(settings: TrainingSettings, steps_per_epoch: int, n_epochs: int = 1) -> Iterator[Schedule]:
+    """Rates and thresholds of every so many epochs, computed for many at once: for a few steps numpy is slow."""
     n_steps = settings.n_epochs * steps_per_epoch
     n_at_once = steps_per_epoch * max(1, _SCHEDULED_AT_ONCE // steps_per_epoch)
     for first in range(0, n_steps, n_at_once):
         step = np.arange(first + 1, min(first + n_at_once, n_steps) + 1)
         eta = settings.schedule.rates(step, n_steps, settings.learning_rate)
-        numbers = eta, *settings.penalty.thresholds(step, eta)
-        for start in range(0, len(step), steps_per_epoch):
-            yield Schedule(*(of_all[start : start + steps_per_epoch] for of_all in numbers))
+        schedule = Schedule(eta, *settings.penalty.thresholds(step, eta))
+        for start in range(0, len(step), n_epochs * steps_per_epoch):
+            yield schedule.part(start, start + n_epochs * steps_per_epoch)
 
 
 def evaluate(trees: Trees, X: Any, functions: Functions) -> NDArray[Any]:

@@ -25,6 +25,11 @@ def runner_for(steps: str, task: Task) -> EpochRunner:
     return _RUNNERS[steps](task)
 
 
+def runner_at_fixed_support(steps: str, task: Task) -> FixedSupportRunner | CsrRunner:
+    """A runner for a kind of steps without a threshold, which can make many epochs at once."""
+    return _AT_FIXED_SUPPORT[steps](task)
+
+
 def proximal_runner(task: Task) -> ActiveSetRunner | WideRunner:
     """Steps with a threshold: groups enter and leave."""
     kind = CsrRunner if sparse.issparse(task.data.X) else ActiveSetRunner if task.n_threads == 1 else ThreadedRunner
@@ -47,11 +52,11 @@ def adam_runner(task: Task) -> FixedSupportRunner | CsrRunner:
     return runner
 
 
-_RUNNERS: dict[str, Callable[[Task], EpochRunner]] = {
-    "proximal": proximal_runner,
+_AT_FIXED_SUPPORT: dict[str, Callable[[Task], FixedSupportRunner | CsrRunner]] = {
     "fixed_support": fixed_support_runner,
     "adam": adam_runner,
 }
+_RUNNERS: dict[str, Callable[[Task], EpochRunner]] = {"proximal": proximal_runner, **_AT_FIXED_SUPPORT}
 
 
 def split_gradients(trees: Trees, data: Data, functions: Functions) -> NDArray[Any]:

@@ -1,5 +1,6 @@
 """Epochs on sparse rows, which stay sparse."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from skinnytrees.kernels.epoch import train_csr
 from skinnytrees.kernels.state import Schedule, make_csr, no_moments
 from skinnytrees.training.epoch_runners.active_set import ActiveSetRunner
-from skinnytrees.training.epoch_runners.runner import Task, put_back
+from skinnytrees.training.epoch_runners.runner import Movement, Task, put_back
 
 
 class CsrRunner(ActiveSetRunner):
@@ -32,6 +33,17 @@ class CsrRunner(ActiveSetRunner):
             schedule, order, self.task.batch_size, self.task.l2,
         )  # fmt: skip
         return float(loss)
+
+    def epochs(self, schedule: Schedule, orders: NDArray[np.intp]) -> Movement:
+        """A pass over the rows in each of these orders, at a fixed support."""
+        loss, n_done = 0.0, 0
+        n_steps = len(schedule.eta) // len(orders)
+        for order in orders:
+            loss = self.epoch(schedule.part(n_done * n_steps, (n_done + 1) * n_steps), order)
+            n_done += 1
+            if not (math.isfinite(loss) and np.isfinite(self.trees.b).all()):
+                break
+        return Movement(n_done, loss)
 
     def to_checkpoint(self) -> dict[str, NDArray[Any]]:
         """The same, and what Adam remembers."""

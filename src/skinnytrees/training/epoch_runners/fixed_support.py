@@ -1,15 +1,15 @@
 """Epochs at a fixed support, on dense data: plain gradient steps, or steps of Adam."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.kernels.epoch import train_epoch
+from skinnytrees.kernels.epoch import train_epochs
 from skinnytrees.kernels.numba_bridge.calls import SameTypes
 from skinnytrees.kernels.state import Schedule, make_workspace, no_moments, no_samples
-from skinnytrees.training.epoch_runners.runner import Snapshot, TableInPlace, Task, put_back
+from skinnytrees.training.epoch_runners.runner import Movement, Snapshot, TableInPlace, Task, put_back
 
 
 class FixedSupportRunner:
@@ -24,13 +24,16 @@ class FixedSupportRunner:
 
     def epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> float:
         """One pass over the rows."""
-        return self.measured_epoch(schedule, order).loss
+        return self.epochs(schedule, order[None]).loss
 
-    def measured_epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> "Movement":
-        """One pass over the rows, and how far it may have moved the weights; that is known in sample space only."""
+    def epochs(self, schedule: Schedule, orders: NDArray[np.intp]) -> Movement:
+        """A pass over the rows in each of these orders, without Python between them.
+
+        How far the weights may have moved is known in sample space only.
+        """
         found = self.call(
-            train_epoch, self.trees, self.in_place.data, self.in_place.columns, self.task.functions, self.work, self.samples,
-            self.moments, schedule, self.in_place.places(order), self.task.batch_size, self.task.l2,
+            train_epochs, self.trees, self.in_place.data, self.in_place.columns, self.task.functions, self.work, self.samples,
+            self.moments, schedule, self.in_place.places(orders), self.task.batch_size, self.task.l2,
         )  # fmt: skip
         return Movement(*found)
 
@@ -51,12 +54,3 @@ class FixedSupportRunner:
     def from_checkpoint(self, kept: Mapping[str, NDArray[Any]]) -> None:
         """Become a runner of the same task that had this state."""
         put_back(FixedSupportRunner.to_checkpoint(self), kept)
-
-
-class Movement(NamedTuple):
-    """An epoch's summed loss, the factor by which W shrank, and the sum and the largest of ``eta ||D||`` of its steps."""
-
-    loss: float
-    shrinkage: float
-    total_step: float
-    longest_step: float

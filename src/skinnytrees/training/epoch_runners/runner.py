@@ -10,6 +10,20 @@ from skinnytrees.kernels.state import Data, Functions, Schedule, Trees
 from skinnytrees.tables.table_views import PickedRows
 
 
+class Movement(NamedTuple):
+    """What some epochs at a fixed support did.
+
+    How many there were, fewer than asked for if numbers were not finite after the last one, and the summed loss of that one. In
+    sample space also the factor by which W shrank, and the sum and the largest of ``eta ||D||`` of all steps.
+    """
+
+    n_epochs: int
+    loss: float
+    shrinkage: float = 1.0
+    total_step: float = 0.0
+    longest_step: float = 0.0
+
+
 class EpochRunner(Protocol):
     """Runs one epoch after another; it owns whatever an optimiser remembers."""
 

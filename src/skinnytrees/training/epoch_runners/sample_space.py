@@ -11,8 +11,8 @@ from skinnytrees.kernels.numba_bridge.calls import call
 from skinnytrees.kernels.sample_space import add_gram
 from skinnytrees.kernels.state import Samples, Schedule
 from skinnytrees.tables.table_views import PickedRows, pieces, view
-from skinnytrees.training.epoch_runners.fixed_support import FixedSupportRunner, Movement
-from skinnytrees.training.epoch_runners.runner import Task, put_back
+from skinnytrees.training.epoch_runners.fixed_support import FixedSupportRunner
+from skinnytrees.training.epoch_runners.runner import Movement, Task, put_back
 
 _GRAM_BANDS = 8
 # The factor by which W has shrunk; Z, A, biases and leaves.
@@ -31,9 +31,9 @@ class SampleSpaceRunner(FixedSupportRunner):
         self.samples = Samples(Z, K, np.zeros_like(Z))
         self.shrinkage = 1.0
 
-    def measured_epoch(self, schedule: Schedule, order: NDArray[np.intp]) -> Movement:
-        """One pass over the rows, and how far it may have moved the weights."""
-        movement = super().measured_epoch(schedule, order)
+    def epochs(self, schedule: Schedule, orders: NDArray[np.intp]) -> Movement:
+        """A pass over the rows in each of these orders, and how far the weights may have moved."""
+        movement = super().epochs(schedule, orders)
         self.shrinkage *= movement.shrinkage
         return movement
 

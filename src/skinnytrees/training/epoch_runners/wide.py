@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from skinnytrees.kernels.active_set import SAFETY
 from skinnytrees.kernels.state import Schedule, Trees, view_trees
 from skinnytrees.training.epoch_runners.active_set import ActiveSetRunner
-from skinnytrees.training.epoch_runners.fixed_support import Movement
-from skinnytrees.training.epoch_runners.runner import Snapshot
+from skinnytrees.training.epoch_runners.runner import Movement, Snapshot
 from skinnytrees.training.epoch_runners.sample_space import SampleSpaceRunner, form_weights
 
 # Groups that enter and leave are trained in sample space from this many columns per row on: norms have to be formed at times.
@@ -63,7 +62,7 @@ class WideRunner:
             return False
         self.least_norm = _norms(self.plain)
         steps = schedule.eta * np.linalg.norm(self.plain.work.D)
-        return self._support_stays(schedule, Movement(0.0, 1.0, steps.sum(), steps.max()))
+        return self._support_stays(schedule, Movement(1, 0.0, 1.0, steps.sum(), steps.max()))
 
     def _epoch_inside(self, schedule: Schedule, order: NDArray[np.intp]) -> float | None:
         """An epoch in sample space; None, with all as it was before, if a group might have crossed the threshold."""
@@ -72,7 +71,7 @@ class WideRunner:
             self.inside = _enter_sample_space(self.plain)
         while True:
             before = self.inside.state()
-            movement = self.inside.measured_epoch(schedule, order)
+            movement = self.inside.epochs(schedule, order[None])
             if self._support_stays(schedule, movement):
                 self.least_norm = _bounds(self.least_norm, self.plain, movement)
                 return movement.loss
