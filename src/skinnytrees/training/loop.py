@@ -235,7 +235,7 @@ def run_epochs(
         loss = runner.epoch(schedule, rng.permutation(n_rows)) / n_rows
         stop_if_interrupted()
         refuse_divergence(loss, runner.trees.b, epoch + 1, settings)
-        yield loss, float(settings.penalty.strength((epoch + 1) * n_steps)), runner
+        yield loss, float(settings.penalty.strength(np.array((epoch + 1) * n_steps))), runner
 
 
 def train_unwatched(trees: Trees, data: Data, settings: TrainingSettings, rng: np.random.Generator) -> float:
