@@ -10,7 +10,7 @@ from scipy import sparse
 from skinnytrees import SkinnyTreesClassifier, SkinnyTreesRegressor
 from skinnytrees.kernels.state import Data, start_trees
 from skinnytrees.losses import SquaredError
-from skinnytrees.optimizers import SGD, Constant, FixedSupportSGD
+from skinnytrees.optimizers import Constant, FixedSupportSGD
 from skinnytrees.path.rules import DEFAULT_RULES, Recipe, SizeRules, replace_rule
 from skinnytrees.path.screening import screen
 from skinnytrees.path.targets import falling_targets
@@ -61,26 +61,26 @@ def test_screening_gives_one_point_per_size_and_keeps_what_is_always_selected():
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_training_in_sample_space_is_training_in_feature_space(kind, monkeypatch):
-    monkeypatch.setattr(
-        "skinnytrees.training.epoch_runners.wide._COLUMNS_PER_ROW", np.inf
-    )  # SGD stays in feature space
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 80)) * (rng.random((30, 80)) < 0.3)
     data = Data(X.astype(np.float32), X[:, :1].astype(np.float32), np.ones(30, dtype=np.float32))
     start = start_trees(80, 4, 2, 1, rng)
-    trainer = make_trainer()
-    results = []
-    for optimizer in (SGD(), FixedSupportSGD()):
-        recipe = Recipe(
-            n_trees=4, depth=2, learning_rate=0.1, l2=0.1, n_epochs=5, batch_size=8, optimizer=optimizer,
-            schedule=Constant(),
-        )  # fmt: skip
-        table = data.X if isinstance(optimizer, SGD) or kind == "dense" else sparse.csr_array(data.X)
+    recipe = Recipe(
+        n_trees=4, depth=2, learning_rate=0.1, l2=0.1, n_epochs=5, batch_size=8, optimizer=FixedSupportSGD(),
+        schedule=Constant(),
+    )  # fmt: skip
+
+    def trained(table):
         trees = start.copy()
-        loss = trainer.train(trees, data._replace(X=table), recipe, np.random.default_rng(1))
-        results.append((loss, trees.flat))
-    assert results[0][0] == pytest.approx(results[1][0], rel=1e-5)
-    np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-4, atol=1e-5)
+        loss = make_trainer().train(trees, data._replace(X=table), recipe, np.random.default_rng(1))
+        return loss, trees.flat
+
+    in_sample_space = trained(data.X if kind == "dense" else sparse.csr_array(data.X))
+    monkeypatch.setattr("skinnytrees.training.epoch_runners.choice._SAMPLE_SPACE_ROWS", 0)
+    in_feature_space = trained(data.X)
+    assert in_sample_space[0] == pytest.approx(in_feature_space[0], rel=1e-5)
+    np.testing.assert_allclose(in_sample_space[1], in_feature_space[1], rtol=1e-4, atol=1e-5)
+    assert (in_sample_space[1] != in_feature_space[1]).any(), "two computations, not one"
 
 
 @pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")

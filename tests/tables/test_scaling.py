@@ -42,7 +42,8 @@ def test_wild_cells_do_not_inflate_the_scale(wild, n_rows):
     scaling = Scaling.learn_robust(np.column_stack([x, NORMAL[:n_rows]]), np.ones(n_rows))
     assert abs(scaling.mean[0] - 3) < 1
     assert 1.5 < scaling.scale[0] < 3.5
-    assert scaling.scale[1] == Scaling.learn(NORMAL[:n_rows, None], np.ones(n_rows)).scale[0]
+    # BLAS may add up one column in another order than two.
+    assert scaling.scale[1] == pytest.approx(Scaling.learn(NORMAL[:n_rows, None], np.ones(n_rows)).scale[0], rel=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:overflow")

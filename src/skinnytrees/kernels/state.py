@@ -183,10 +183,12 @@ def make_active(
 
 def contiguous_ranges(offsets: NDArray[np.intp], groups: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Columns of some groups, and where each group's range of columns begins when only those are left."""
-    sizes = np.diff(offsets)[groups]
-    new_offsets = np.append(0, np.cumsum(sizes)).astype(np.intp)
-    columns = np.repeat(offsets[groups] - new_offsets[:-1], sizes) + np.arange(new_offsets[-1])
-    return columns.astype(np.intp), new_offsets
+    starts = offsets[groups]
+    sizes = offsets[groups + 1] - starts
+    new_offsets = np.zeros(len(groups) + 1, dtype=np.intp)
+    np.cumsum(sizes, out=new_offsets[1:])
+    columns = np.repeat(starts - new_offsets[:-1], sizes) + np.arange(new_offsets[-1])
+    return columns.astype(np.intp, copy=False), new_offsets
 
 
 class Schedule(NamedTuple):
