@@ -109,6 +109,14 @@ def test_steps_that_are_all_equal_give_no_split():
     assert all((tree.column == -1).all() for tree in grown(X, np.full((80, 2), 0.1), weight))
 
 
+def test_one_row_that_differs_in_one_output_is_enough_for_a_split():
+    X, _, weight = problem()
+    for row in (0, 79):
+        steps = np.full((80, 3), 0.1)
+        steps[row, 2] = 1
+        assert all(tree.column[0] >= 0 for tree in grown(X, steps, weight))
+
+
 def test_of_many_rows_every_tree_is_given_another_part():
     X, steps, _ = problem(n_rows=500)
     steps[:, 0] = np.arange(500)

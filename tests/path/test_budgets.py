@@ -231,7 +231,16 @@ def test_every_size_is_visited_at_the_end_and_few_at_the_start(n_groups):
     assert min(40, n_groups) in sizes
     assert len(sizes) <= 40
     ratios = sizes[1:] / sizes[:-1]
-    assert (ratios[sizes[1:] >= 16] > 0.7).all()
+    assert (ratios[(sizes[1:] >= 16) & (sizes[:-1] <= 1000)] > 0.7).all()
+    assert (ratios[sizes[:-1] > 1000] == 0.5).all()
+
+
+def test_of_many_groups_each_size_is_another_fraction_of_the_one_before():
+    few_after = SizeRules(ratio=0.8, every_size_below=4, many_groups=100, ratio_of_many=0.25)
+    sizes = [target.n_groups for target in falling_targets(make_groups(np.ones(1600)), 1, few_after)]
+    assert sizes[:6] == [1600, 400, 100, 80, 64, 51]
+    never = falling_targets(make_groups(np.ones(1600)), 1, SizeRules(ratio=0.8, many_groups=1600))
+    assert [target.n_groups for target in never][:3] == [1600, 1280, 1024]
 
 
 def test_rules_say_which_sizes_are_visited():

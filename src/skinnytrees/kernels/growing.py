@@ -74,7 +74,7 @@ def grow_tree(columns, steps, weight, rows, seed, n_candidates, min_rows, tree, 
             tree.column[node] = -1
             # Where there is no split, no row goes further, and all nodes below have this one's value.
             middle, last = begin, begin
-            if end - begin >= 2 * min_rows:
+            if end - begin >= 2 * min_rows and _differ(steps, rows, begin, end):
                 _find_split(columns, steps, weight, rows, node, weight_here, state, n_candidates, min_rows, tree, room)
                 if tree.column[node] >= 0:
                     middle, last = _divide(columns[tree.column[node]], rows, begin, end, tree.threshold[node]), end
@@ -131,6 +131,16 @@ def _find_split(  # type: ignore[no-untyped-def]
         if split > best:
             best = split
             tree.column[node], tree.threshold[node], tree.gain[node] = c, threshold, split - unsplit
+
+
+@inner_kernel
+def _differ(steps, rows, begin, end):  # type: ignore[no-untyped-def]
+    """Whether the rows have different steps: if not, as where all are of one class, no split reduces any variance."""
+    for r in range(begin + 1, end):
+        for k in range(steps.shape[1]):
+            if steps[rows[r], k] != steps[rows[begin], k]:
+                return True
+    return False
 
 
 @inner_kernel

@@ -4,6 +4,7 @@ The price of a group counts only as long as the groups cost more than the budget
 which groups contribute nothing, and a cheap group must contribute like an expensive one.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,11 +49,17 @@ def falling_targets(groups: Groups, budget: float, rules: SizeRules, power: floa
     if has_equal_prices(groups) and price[0] > 0:
         wanted = int(min(budget / price[0] + _ROUNDING, n_groups))
     fine = np.arange(1, rules.every_size_below + 1)
-    n_coarse = max(0, int(np.log(fine[-1] / n_groups) / np.log(rules.ratio)))
-    coarse = np.floor(n_groups * rules.ratio ** np.arange(n_coarse + 1))
-    sizes = np.concatenate([coarse, fine, [n_groups, least, wanted]]).astype(np.intp)
+    many = _geometric(n_groups, rules.many_groups, rules.ratio_of_many)
+    coarse = _geometric(many[-1], fine[-1], rules.ratio)
+    sizes = np.concatenate([many, coarse, fine, [least, wanted]]).astype(np.intp)
     falling = np.unique(sizes[(sizes >= least) & (sizes <= n_groups)])[::-1]
     return [Target(int(size), budget, power) for size in falling]
+
+
+def _geometric(first: float, last: float, ratio: float) -> NDArray[np.float64]:
+    """From the first number on, each times the ratio, to the next one at or below ``last``; the first alone if it is no larger."""
+    n_steps = max(0, math.ceil(math.log(last / first) / math.log(ratio) - _ROUNDING))
+    return first * ratio ** np.arange(n_steps + 1)
 
 
 def price_powers(groups: Groups, budget: float, rules: PriceRules) -> tuple[float, ...]:
