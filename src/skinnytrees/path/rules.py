@@ -94,8 +94,8 @@ class SizeRules:
     # Each size is this fraction of the one before; from this many groups on down every size is visited.
     ratio: float = 0.75
     every_size_below: int = 16
-    # Above this many groups, each size is this fraction of the one before: the first sizes of a wide table take the most time, and
-    # most of its groups are noise.
+    # Above this many groups, each size is this fraction of the one before: the first sizes of a wide table take most of the time,
+    # and most of its groups are noise.
     many_groups: float = 1000
     ratio_of_many: float = 0.5
     # A size counts as no worse than the best when its excess loss, paired over rows, is within this many standard errors. Of many
