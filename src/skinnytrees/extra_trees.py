@@ -53,7 +53,7 @@ def grow_trees(
     columns, steps = np.ascontiguousarray(columns), np.ascontiguousarray(steps, dtype=np.float64)
     weight = np.asarray(weight, dtype=np.float64)
     n_columns, n_rows = columns.shape
-    tree, room = make_tree(depth, n_columns, steps.shape[1])
+    tree, room = make_tree(depth, n_columns, n_rows, steps.shape[1])
     grow, seen = SameTypes(), np.flatnonzero(weight > 0)
     for seed in rng.integers(2**63, size=n_trees, dtype=np.uint64):
         rows, weight_here = seen, weight

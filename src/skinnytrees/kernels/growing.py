@@ -29,24 +29,31 @@ class GrownTree(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What growing needs: where the rows of every node begin and end, the columns as they are drawn, and sums per output."""
+    """What growing needs: where the rows of every node begin and end, the columns as they are drawn, and sums per output.
+
+    The last two are those of a node's rows, in their order: a candidate's values, and what is summed of every row, which is its
+    weight and then its weighted steps.
+    """
 
     begin: NDArray[np.intp]
     end: NDArray[np.intp]
     columns: NDArray[np.intp]
     total: NDArray[np.float64]
     left: NDArray[np.float64]
+    values: NDArray[np.float32]
+    summands: NDArray[np.float64]
 
 
-def make_tree(depth: int, n_columns: int, n_outputs: int) -> tuple[GrownTree, Room]:
-    """An empty tree, and room for growing it again and again."""
+def make_tree(depth: int, n_columns: int, n_rows: int, n_outputs: int) -> tuple[GrownTree, Room]:
+    """An empty tree, and room for growing it again and again on up to so many rows."""
     n_splits = 2**depth - 1
     n_nodes = 2 * n_splits + 1
     tree = GrownTree(
         np.empty(n_splits, dtype=np.intp), np.empty(n_splits), np.empty(n_splits), np.empty((n_nodes, n_outputs))
     )
     begin, end = np.empty((2, n_nodes), dtype=np.intp)
-    return tree, Room(begin, end, np.arange(n_columns), np.empty(n_outputs), np.empty(n_outputs))
+    values, summands = np.empty(n_rows, dtype=np.float32), np.empty((1 + n_outputs, n_rows))
+    return tree, Room(begin, end, np.arange(n_columns), np.empty(n_outputs), np.empty(n_outputs), values, summands)
 
 
 @kernel
@@ -64,7 +71,7 @@ def grow_tree(columns, steps, weight, rows, seed, n_candidates, min_rows, tree, 
         for i in range(n_in_level):
             node = first + i
             begin, end = room.begin[node], room.end[node]
-            weight_here = _add_up(steps, weight, rows, begin, end, room.total)
+            weight_here = _add_up(steps, weight, rows, begin, end, room)
             parent = node if node == 0 else (first - 1) // 2 + i % (n_in_level // 2)
             for k in range(n_outputs):
                 tree.value[node, k] = room.total[k] / weight_here if end > begin else tree.value[parent, k]
@@ -75,7 +82,7 @@ def grow_tree(columns, steps, weight, rows, seed, n_candidates, min_rows, tree, 
             # Where there is no split, no row goes further, and all nodes below have this one's value.
             middle, last = begin, begin
             if end - begin >= 2 * min_rows and _differ(steps, rows, begin, end):
-                _find_split(columns, steps, weight, rows, node, weight_here, state, n_candidates, min_rows, tree, room)
+                _find_split(columns, rows, node, weight_here, state, n_candidates, min_rows, tree, room)
                 if tree.column[node] >= 0:
                     middle, last = _divide(columns[tree.column[node]], rows, begin, end, tree.threshold[node]), end
             left = 2 * first + 1 + i
@@ -86,11 +93,10 @@ def grow_tree(columns, steps, weight, rows, seed, n_candidates, min_rows, tree, 
 
 
 @inner_kernel
-def _find_split(  # type: ignore[no-untyped-def]
-    columns, steps, weight, rows, node, weight_here, seed, n_candidates, min_rows, tree, room
-):
+def _find_split(columns, rows, node, weight_here, seed, n_candidates, min_rows, tree, room):  # type: ignore[no-untyped-def]
     """Put the best split of a node into the tree; columns that are constant on its rows do not count as candidates."""
     begin, end, drawable = room.begin[node], room.end[node], room.columns
+    n_rows = end - begin
     state = mixed(seed)
     unsplit = _sum_of_squares(room.total, weight_here)
     best = unsplit + _LEAST_GAIN * abs(unsplit)
@@ -100,11 +106,8 @@ def _find_split(  # type: ignore[no-untyped-def]
         place = drawn + int(_uniform(state) * (drawable.shape[0] - drawn))
         drawable[drawn], drawable[place] = drawable[place], drawable[drawn]
         c = drawable[drawn]
-        x = columns[c]
         drawn += 1
-        low = high = x[rows[begin]]
-        for r in range(begin + 1, end):
-            low, high = min(low, x[rows[r]]), max(high, x[rows[r]])
+        low, high = _read(columns[c], rows, begin, end, room.values)
         if low == high:
             continue
         n_tried += 1
@@ -112,25 +115,47 @@ def _find_split(  # type: ignore[no-untyped-def]
         threshold = low + _uniform(state) * (float(high) - low)
         if threshold >= high:
             threshold = float(low)
-        for k in range(room.left.shape[0]):
-            room.left[k] = 0
-        n_left, weight_left = 0, 0.0
-        for r in range(begin, end):
-            row = rows[r]
-            if x[row] <= threshold:
-                n_left += 1
-                weight_left += weight[row]
-                for k in range(steps.shape[1]):
-                    room.left[k] += weight[row] * steps[row, k]
-        if n_left < min_rows or end - begin - n_left < min_rows:
+        n_left, weight_left = _add_up_left(threshold, n_rows, room)
+        if n_left < min_rows or n_rows - n_left < min_rows:
             continue
         split = _sum_of_squares(room.left, weight_left)
-        for k in range(steps.shape[1]):
+        for k in range(room.left.shape[0]):
             room.left[k] = room.total[k] - room.left[k]
         split += _sum_of_squares(room.left, weight_here - weight_left)
         if split > best:
             best = split
             tree.column[node], tree.threshold[node], tree.gain[node] = c, threshold, split - unsplit
+
+
+@inner_kernel
+def _read(x, rows, begin, end, values):  # type: ignore[no-untyped-def]
+    """Copy a column's values of a node's rows, and return the least and the largest of them."""
+    low = high = x[rows[begin]]
+    for r in range(begin, end):
+        value = x[rows[r]]
+        values[r - begin] = value
+        low = value if value < low else low
+        high = value if value > high else high
+    return low, high
+
+
+@inner_kernel
+def _add_up_left(threshold, n_rows, room):  # type: ignore[no-untyped-def]
+    """Fill ``room.left`` with the sums over the rows up to the threshold; return their number and the sum of their weights.
+
+    Zero is added for other rows: a branch that is taken for every other row would take longer.
+    """
+    n_left, weight_left = 0, 0.0
+    for r in range(n_rows):
+        is_left = room.values[r] <= threshold
+        n_left += 1 if is_left else 0
+        weight_left += room.summands[0, r] if is_left else 0.0
+    for k in range(room.left.shape[0]):
+        left = 0.0
+        for r in range(n_rows):
+            left += room.summands[1 + k, r] if room.values[r] <= threshold else 0.0
+        room.left[k] = left
+    return n_left, weight_left
 
 
 @inner_kernel
@@ -144,16 +169,19 @@ def _differ(steps, rows, begin, end):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def _add_up(steps, weight, rows, begin, end, total):  # type: ignore[no-untyped-def]
-    """Fill ``total`` with the weighted sums of the rows' steps and return the sum of their weights."""
+def _add_up(steps, weight, rows, begin, end, room):  # type: ignore[no-untyped-def]
+    """Fill ``room.total`` with the weighted sums of the rows' steps and return the sum of their weights."""
+    total, summands = room.total, room.summands
     for k in range(total.shape[0]):
         total[k] = 0
     sum_of_weights = 0.0
     for r in range(begin, end):
         row = rows[r]
+        summands[0, r - begin] = weight[row]
         sum_of_weights += weight[row]
         for k in range(total.shape[0]):
-            total[k] += weight[row] * steps[row, k]
+            summands[1 + k, r - begin] = weight[row] * steps[row, k]
+            total[k] += summands[1 + k, r - begin]
     return sum_of_weights
 
 

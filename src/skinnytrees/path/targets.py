@@ -59,7 +59,7 @@ def falling_targets(groups: Groups, budget: float, rules: SizeRules, power: floa
 def _geometric(first: float, last: float, ratio: float) -> NDArray[np.float64]:
     """From the first number, each times the ratio, to the next one at or below ``last``; the first alone if it is no larger."""
     n_steps = max(0, math.ceil(math.log(last / first) / math.log(ratio) - _ROUNDING))
-    return first * ratio ** np.arange(n_steps + 1)
+    return first * ratio ** np.arange(n_steps + 1, dtype=np.float64)
 
 
 def price_powers(groups: Groups, budget: float, rules: PriceRules) -> tuple[float, ...]:
