@@ -1,5 +1,6 @@
 """From rows to a fitted model: the paper's penalised training, or the path; without estimators and without categorical tables."""
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -195,7 +196,9 @@ def choose_style(
     if not others or held_out is None or prune_from == 0 or len(problem.groups) == 0:
         return *first, prepared
 
-    def said(problem: Problem, settings: PathSettings, prepared: Prepared) -> NDArray[np.float32]:
+    def said(
+        rng: np.random.Generator, problem: Problem, settings: PathSettings, prepared: Prepared
+    ) -> NDArray[np.float32]:
         walk = _prepare_walk(problem, prepared, held_out, settings, ())
         point = start_pruning(walk.inputs, np.arange(len(problem.groups)), rng)
         assert walk.held_out is not None
@@ -203,7 +206,12 @@ def choose_style(
 
     tried = [(*first, prepared), *((*one, one[0].prepare(splits.training)) for one in others)]
     judged = first[0].prepare(held_out, np.zeros(1, dtype=np.intp)).data
-    evidence = Evidence(np.array([said(*one) for one in tried]), judged.Y, judged.weight.astype(float))
+    tasks = [
+        functools.partial(said, own_rng, *one)
+        for own_rng, one in zip(split_generator(rng, len(tried)), tried, strict=True)
+    ]
+    outputs = np.array(side_by_side(tasks, problem.n_threads))
+    evidence = Evidence(outputs, judged.Y, judged.weight.astype(float))
     judge = problem.judge(settings.scorer)
     has_learned = judge.scores(evidence)[0][0] > 1 - rules.pruning.plateau
     noise = rules.style_noise if has_learned else 0.0
