@@ -14,12 +14,13 @@ from skinnytrees.losses import Multinomial, SquaredError
 from skinnytrees.path import importance, pruning, walk
 from skinnytrees.path.importance import (
     importance_before_pruning,
-    importance_on_few_rows,
+    importance_for_screening,
     marginal_effects,
+    some_rows,
     transposed,
     tree_importances,
 )
-from skinnytrees.path.points import PathPoint, keep_by_norm, keep_by_norm_and
+from skinnytrees.path.points import PathPoint, keep_by_norm
 from skinnytrees.path.rules import DEFAULT_RULES, replace_rule
 from skinnytrees.path.screening import screen
 from skinnytrees.path.targets import Target, falling_targets
@@ -37,6 +38,10 @@ def table(n_rows=80, n_columns=12, kind=np.asarray):
     X[np.abs(X) < 0.3] = 0
     y = np.round(X[:, :1] ** 2 * 4) / 4  # steps to such targets are exact
     return Data(kind(X.astype(np.float32)), y.astype(np.float32), np.ones(n_rows, dtype=np.float32))
+
+
+def dense(X):
+    return X.toarray() if sparse.issparse(X) else np.asarray(X)
 
 
 def effects_of(data, steps=None):
@@ -62,7 +67,7 @@ def test_of_a_wide_sparse_table_the_trees_read_the_columns_of_largest_marginal_e
     data = table(n_rows=20, n_columns=100, kind=sparse.csr_array)
     read = []
     monkeypatch.setattr(importance, "tree_importances", lambda *given: read.append(given[0]) or np.zeros(len(given[0])))
-    importance_on_few_rows(make_inputs(data, rules=ALL_SIZES), np.random.default_rng(0))
+    importance_for_screening(make_inputs(data, rules=ALL_SIZES), np.random.default_rng(0))
     largest = np.sort(effects_of(data).argsort()[-20:])
     np.testing.assert_array_equal(read[0], data.X[:, largest].toarray().T)
 
@@ -71,7 +76,7 @@ def test_of_a_wide_sparse_table_the_trees_read_the_columns_of_largest_marginal_e
 def test_transposed_design_is_the_design(kind):
     X = table(n_rows=150).X
     columns = transposed(kind(X))
-    np.testing.assert_array_equal(columns.toarray() if sparse.issparse(columns) else columns, X.T)
+    np.testing.assert_array_equal(dense(columns), X.T)
 
 
 def test_sparse_columns_that_are_too_many_to_be_dense_are_pruned_by_their_costs_alone():
@@ -98,7 +103,7 @@ def many_places(X):
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, many_places])
 def test_sparse_tables_have_the_importance_of_dense_ones(kind):
     inputs = [make_inputs(table(kind=kind), rules=ALL_SIZES) for kind in (kind, np.asarray)]
-    kept_sparse, dense = (importance_on_few_rows(one, np.random.default_rng(1)) for one in inputs)
+    kept_sparse, dense = (importance_for_screening(one, np.random.default_rng(1)) for one in inputs)
     assert np.abs(kept_sparse - dense).max() <= 2, "ranks of columns that matter as little as each other"
     assert kept_sparse.argmax() == 0
     np.testing.assert_allclose(*[effects_of(one.data) for one in inputs], rtol=1e-3, atol=1e-7)
@@ -154,7 +159,45 @@ def test_groups_are_kept_by_the_sum_of_two_ranks():
     trees.W[:] = np.array([[4.0], [3.0], [2.0], [1.0]])
     point = PathPoint(np.arange(4), trees, loss)
     assert keep_by_norm(point, groups, Target(2, 9)).tolist() == [0, 1]
-    assert keep_by_norm_and(np.array([0.1, 0.0, 0.3, 0.6]), point, groups, Target(2, 9)).tolist() == [0, 2]
+    assert keep_by_norm(point, groups, Target(2, 9), np.array([0.1, 0.0, 0.3, 0.6])).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, view, sparse.csr_array])
+def test_of_many_rows_a_part_with_weight_is_copied(kind):
+    data = table(n_rows=90, kind=kind)
+    data.weight[:30] = 0
+    rules = replace(DEFAULT_RULES.importance, most_rows_per_tree=10, most_rows=50)
+    some = some_rows(data, rules, np.random.default_rng(0))
+    assert some.X.shape == (50, 12)
+    assert some.weight.all()
+    together = {tuple(row) for row in np.hstack([dense(data.X), data.Y])}
+    assert {tuple(row) for row in np.hstack([dense(some.X), some.Y])} <= together
+    assert some_rows(data, replace(rules, most_rows=90), np.random.default_rng(0)) is data
+
+
+def test_of_wide_tables_no_more_values_are_copied_than_the_trees_need(monkeypatch):
+    monkeypatch.setattr(importance, "_MOST_VALUES", 240)
+    rules = replace(DEFAULT_RULES.importance, most_rows_per_tree=5)
+    assert len(some_rows(table(), rules, np.random.default_rng(0)).Y) == 20
+    enough = replace(rules, most_rows_per_tree=40)
+    assert len(some_rows(table(), enough, np.random.default_rng(0)).Y) == 40
+
+
+@pytest.mark.parametrize("costs", [None, {0: 2.0, 1: 3.0}])
+def test_screening_before_pruning_asks_the_trees_too(costs, monkeypatch):
+    """Groups that an importance prefers are kept until pruning begins."""
+    preferred = np.arange(50, 60)
+    begun_with = []
+    monkeypatch.setattr(walk, "importance_for_screening", lambda *_: np.isin(np.arange(60), preferred).astype(float))
+    monkeypatch.setattr(pruning, "importance_before_pruning", lambda _, alive, rng: begun_with.append(alive))
+    X, y = random_problem(0, 60, n_rows=200)
+    model = SkinnyTreesRegressor(
+        5, max_epochs=1, n_estimators=5, random_state=0, feature_costs=costs, validation_fraction=0.2
+    )
+    model._rules = replace_rule(replace_rule(DEFAULT_RULES, "pruning.needs_rows", 30), "pruning.starts_at", 15)
+    model.fit(X, y)
+    assert begun_with
+    assert min(np.isin(preferred, groups).sum() for groups in begun_with) >= 6, "2.5 of 10 by chance"
 
 
 def test_screening_without_an_importance_goes_by_norm_alone():
@@ -178,10 +221,10 @@ def test_trees_are_grown_once_for_every_walk_where_columns_are_many(n_columns, n
     found = []
 
     def counted(*arguments):
-        found.append(importance_on_few_rows(*arguments))
+        found.append(importance_for_screening(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(walk, "importance_on_few_rows", counted)
+    monkeypatch.setattr(walk, "importance_for_screening", counted)
     X, y = random_problem(0, n_columns, n_rows=100)
     SkinnyTreesRegressor(max_epochs=1, n_estimators=5, random_state=0).fit(X, y)
     assert len(found) == 6, "on all rows and on those of five folds"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skinnytrees.path.points import PathInputs, PathPoint, keep_by_norm
 from skinnytrees.path.pruning import branches_of_pruning, start_pruning
@@ -11,15 +12,15 @@ from skinnytrees.path.targets import Target
 
 
 def screen_and_prune(
-    inputs: PathInputs, targets: Sequence[Target], rng: np.random.Generator
+    inputs: PathInputs, targets: Sequence[Target], rng: np.random.Generator, importance: NDArray[np.float64] | None
 ) -> Iterator[list[PathPoint]]:
     """For each of the falling ``targets`` a point of every branch of pruning; while groups are screened, all are the same."""
     fill_in = inputs.rules.pruning.fill_in
     alive, n_screened = np.arange(len(inputs.groups)), 0
-    for n_screened, point in enumerate(screen(inputs, targets, rng), start=1):
+    for n_screened, point in enumerate(screen(inputs, targets, rng, importance), start=1):
         yield [point] * len(fill_in)
         if n_screened < len(targets):
-            alive = point.groups[keep_by_norm(point, inputs.groups, targets[n_screened])]
+            alive = point.groups[keep_by_norm(point, inputs.groups, targets[n_screened], importance)]
     if n_screened == len(targets):
         return
     start = start_pruning(inputs, alive, rng)

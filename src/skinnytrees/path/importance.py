@@ -14,29 +14,35 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 from skinnytrees.extra_trees import grow_trees, importances
+from skinnytrees.kernels.state import Data
 from skinnytrees.path.points import PathInputs
 from skinnytrees.path.rules import ImportanceRules
 from skinnytrees.path.trainer import steps_towards_targets
+from skinnytrees.tables.table_views import pick_rows
 
 # Rows that are transposed at once, which bounds the memory for those of a view.
 _ROWS_AT_ONCE = 64
+# Values that are copied for the trees, unless that leaves fewer rows than a tree is given: 64 MB.
+_MOST_VALUES = 2**24
 # Variances below this fraction of the mean square are rounding.
 _ROUNDING = 1e-6
 
 
-def importance_on_few_rows(inputs: PathInputs, rng: np.random.Generator) -> NDArray[np.float64] | None:
+def importance_for_screening(inputs: PathInputs, rng: np.random.Generator) -> NDArray[np.float64] | None:
     """The sum of the ranks of all groups by extra trees and by their largest marginal effect; None where groups are few."""
-    rules, groups, data = inputs.rules.importance, inputs.groups, inputs.data
+    rules, groups = inputs.rules.importance, inputs.groups
     if len(groups) < rules.from_groups:
         return None
+    data = some_rows(inputs.data, rules, rng)
     columns, steps = transposed(data.X), steps_towards_targets(inputs.trainer, data)
     effects = marginal_effects(columns, steps, data.weight)
     by_trees = np.zeros(len(effects))
     read = np.arange(len(effects))
     if sparse.issparse(columns):  # as many columns as rows, those of largest marginal effect, become dense
-        read = np.sort(np.argsort(-effects, kind="stable")[: len(steps)])
+        n_read = min(len(steps), max(rules.most_rows_per_tree, _MOST_VALUES // len(steps)))
+        read = np.sort(np.argsort(-effects, kind="stable")[:n_read])
         columns = columns[read].toarray()
-    by_trees[read] = tree_importances(columns, steps, data.weight, rules, rules.n_trees_on_few_rows, rng)
+    by_trees[read] = tree_importances(columns, steps, data.weight, rules, rules.n_trees_for_screening, rng)
     offsets = groups.column_offsets[:-1]
     return np.asarray(rankdata(np.add.reduceat(by_trees, offsets)) + rankdata(np.maximum.reduceat(effects, offsets)))
 
@@ -51,6 +57,7 @@ def importance_before_pruning(
     data = inputs.rows_of(alive)
     if sparse.issparse(data.X):
         return None
+    data = some_rows(data, rules, rng)
     steps = steps_towards_targets(inputs.trainer, data)
     by_trees = tree_importances(transposed(data.X), steps, data.weight, rules, rules.n_trees_before_pruning, rng)
     importance = np.zeros(len(inputs.groups))
@@ -72,6 +79,19 @@ def tree_importances(
         n_candidates=max(1, math.isqrt(len(columns))), rows_per_tree=rules.most_rows_per_tree,
     )  # fmt: skip
     return importances(trees, len(columns))
+
+
+def some_rows(data: Data, rules: ImportanceRules, rng: np.random.Generator) -> Data:
+    """A random part of the rows where they are many, and a smaller one where a copy of them would take much memory."""
+    X: Any = data.X
+    n_rows, n_columns = X.shape
+    values_per_row = X.nnz / n_rows if sparse.issparse(X) else n_columns
+    most = max(rules.most_rows_per_tree, min(rules.most_rows, int(_MOST_VALUES / max(values_per_row, 1))))
+    if n_rows <= most:
+        return data
+    seen = np.flatnonzero(data.weight > 0)
+    rows = np.sort(rng.choice(seen, min(most, len(seen)), replace=False))
+    return Data(pick_rows(X, rows), data.Y[rows], data.weight[rows])
 
 
 def marginal_effects(columns: Any, steps: NDArray[Any], weight: NDArray[Any]) -> NDArray[np.float64]:

@@ -95,19 +95,18 @@ def take_columns(X: Any, columns: NDArray[np.intp]) -> Any:
     return np.ascontiguousarray(X.toarray()) if fits else X.tocsr()
 
 
-def keep_by_norm(point: PathPoint, groups: Groups, target: Target) -> NDArray[np.intp]:
-    """Positions of the point's groups of largest norm that meet the target."""
-    here = groups.take(point.groups)
-    return keep_worthiest(group_norms(point.trees.W, here), here, target)
-
-
-def keep_by_norm_and(
-    importance: NDArray[np.float64], point: PathPoint, groups: Groups, target: Target
+def keep_by_norm(
+    point: PathPoint, groups: Groups, target: Target, importance: NDArray[np.float64] | None = None
 ) -> NDArray[np.intp]:
-    """Positions of the point's groups that meet the target and rank highest by norm and by another importance together."""
+    """Positions of the point's groups of largest norm that meet the target.
+
+    With an importance of all groups, those are kept that rank highest by the norm and by the importance together.
+    """
     here = groups.take(point.groups)
-    ranks = rankdata(group_norms(point.trees.W, here)) + rankdata(importance[point.groups])
-    return keep_worthiest(ranks, here, target)
+    worth = group_norms(point.trees.W, here)
+    if importance is not None:
+        worth = rankdata(worth) + rankdata(importance[point.groups])
+    return keep_worthiest(worth, here, target)
 
 
 def group_norms(W: NDArray[Any], groups: Groups) -> NDArray[np.float64]:

@@ -156,13 +156,15 @@ class ImportanceRules:
 
     # With fewer groups than this, the trees would take most of the time for nothing.
     from_groups: int = 20
-    # Where nothing is pruned, norms are mostly noise; the trees rank the groups together with them, and have to be more.
-    n_trees_on_few_rows: int = 300
+    # While groups are screened, norms are mostly noise, and the trees rank the groups together with them. Where pruning begins,
+    # the groups are fewer, and so are the trees.
+    n_trees_for_screening: int = 300
     n_trees_before_pruning: int = 100
     # Deeper splits see few rows, which noise divides as well as anything else.
     depth: int = 6
-    # Of more rows than this, every tree is given a sample of this size.
+    # Of more rows than this, every tree is given a sample of this size, from this many rows at most.
     most_rows_per_tree: int = 2000
+    most_rows: int = 10_000
 
 
 @dataclass(frozen=True)

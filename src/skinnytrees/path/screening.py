@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from skinnytrees.path.points import PathInputs, PathPoint, data_of, keep_by_norm, keep_by_norm_and
+from skinnytrees.path.points import PathInputs, PathPoint, data_of, keep_by_norm
 from skinnytrees.path.swapping import Candidates, swap
 from skinnytrees.path.targets import Target
 
@@ -23,12 +23,7 @@ def screen(
     point: PathPoint | None = None
     data, candidates = inputs.data, Candidates(everything, inputs)
     for target in targets:
-        if point is None:
-            kept = everything
-        elif importance is None:
-            kept = keep_by_norm(point, groups, target)
-        else:
-            kept = keep_by_norm_and(importance, point, groups, target)
+        kept = everything if point is None else keep_by_norm(point, groups, target, importance)
         if len(kept) <= recipes.prune_from:
             return
         if point is None:

@@ -5,10 +5,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skinnytrees.path.by_price import screen_and_prune
 from skinnytrees.path.evidence import HeldOutRows
-from skinnytrees.path.importance import importance_on_few_rows
+from skinnytrees.path.importance import importance_for_screening
 from skinnytrees.path.points import Branch, PathInputs, PathPoint, keep_by_norm
 from skinnytrees.path.pruning import branches_of_pruning, start_pruning
 from skinnytrees.path.screening import screen
@@ -67,17 +68,18 @@ class Walk:
         powers = price_powers(inputs.groups, self.budget, rules.prices)
         by_power = [falling_targets(inputs.groups, self.budget, rules.sizes, power) for power in powers]
         targets = by_power[0]
+        is_screened = len(targets) > 1 and len(inputs.groups) > inputs.recipes.prune_from
+        importance = importance_for_screening(inputs, rng) if is_screened else None
         if not inputs.recipes.prune_from:
             each = [targets for targets in by_power for _ in range(rules.screening.n_starts)]
             generators = split_generator(rng, len(each))
-            importance = importance_on_few_rows(inputs, rng) if len(targets) > 1 else None
             starts = [screen(inputs, *pair, importance) for pair in zip(each, generators, strict=True)]
             self._branch_off(starts, len(targets))
             return
         if len(by_power) > 1:
-            self._branch_off_by_price(by_power, rng)
+            self._branch_off_by_price(by_power, importance, rng)
             return
-        for point in screen(inputs, targets, rng):
+        for point in screen(inputs, targets, rng, importance):
             if self._add([point]):
                 return
         screened = self.branches[0].points
@@ -86,16 +88,18 @@ class Walk:
             return
         alive = np.arange(len(inputs.groups))
         if screened:
-            alive = screened[-1].groups[keep_by_norm(screened[-1], inputs.groups, targets[0])]
+            alive = screened[-1].groups[keep_by_norm(screened[-1], inputs.groups, targets[0], importance)]
         start = start_pruning(inputs, alive, rng)
         if self._add([start]):
             return
         self._branch_off(branches_of_pruning(start, inputs, targets[1:], rng), len(targets) - 1)
 
-    def _branch_off_by_price(self, by_power: Sequence[Sequence[Target]], rng: np.random.Generator) -> None:
+    def _branch_off_by_price(
+        self, by_power: Sequence[Sequence[Target]], importance: NDArray[np.float64] | None, rng: np.random.Generator
+    ) -> None:
         """From the very beginning, go along several branches for each power of prices."""
         generators = split_generator(rng, len(by_power))
-        walks = [screen_and_prune(self.inputs, *pair) for pair in zip(by_power, generators, strict=True)]
+        walks = [screen_and_prune(self.inputs, *pair, importance) for pair in zip(by_power, generators, strict=True)]
         self.branches = [Branch([], [], []) for _ in range(len(walks) * len(self.inputs.rules.pruning.fill_in))]
         for points in in_step(walks, len(by_power[0]), self.inputs.trainer.n_threads):
             if self._add(list(itertools.chain(*points))):
