@@ -180,7 +180,7 @@ class SwapRules:
     first_fraction: float = 0.25
     rounds: int = 12
     # A swap must bring the training loss down to this fraction of what it was: less may be noise.
-    gain: float = 0.95
+    gain: float = 0.9
     # Pruning repairs the mistakes of screening itself.
     before_pruning: bool = False
 
