@@ -56,7 +56,7 @@ def test_unknown_name_is_refused_with_the_nearest_ones(name):
 
 
 def test_text_is_refused_where_a_number_is_needed():
-    with pytest.raises(ValueError, match=r"swaps\.gain is a number, but 'high' was given\. Use a number such as 0\.95"):
+    with pytest.raises(ValueError, match=r"swaps\.gain is a number, but 'high' was given\. Use a number such as 0\.9"):
         replace_rule(DEFAULT_RULES, "swaps.gain", "high")
 
 
