@@ -13,8 +13,8 @@ from skinnytrees.kernels.state import Data, start_trees
 from skinnytrees.losses import Huber, Multinomial, SquaredError
 from skinnytrees.optimizers import Adam, OneCycle
 from skinnytrees.path.rules import DEFAULT_RULES, Recipe
-from skinnytrees.path.trainer import Trainer, steps_towards_targets
-from skinnytrees.starts import AxisAligned, Glorot, Grown, StartRows
+from skinnytrees.path.trainer import Trainer, newton_steps, steps_towards_targets
+from skinnytrees.starts import AxisAligned, Boosted, Glorot, Grown, StartRows
 from skinnytrees.tables.table_views import view
 
 
@@ -113,6 +113,63 @@ def test_constant_columns_and_tables_without_columns_grow_trees_that_say_the_mea
         outputs = predict(Ensemble.of(trees), rows.X, Sigmoid())
         assert np.ptp(outputs) < 1e-4
         assert outputs.mean() == pytest.approx(9.5 if n_columns else 0.0, abs=1.0)
+
+
+@pytest.mark.parametrize(("n_candidates", "n_outputs"), [(6, 1), (20, 2)])
+def test_every_boosted_tree_is_grown_for_what_those_before_it_have_left(n_candidates, n_outputs):
+    rows, _ = steep_and_grown(n_rows=80, n_outputs=n_outputs)
+    start = Boosted(rate=0.3, steepness=1e7, n_candidates=n_candidates, min_rows_per_leaf=3)
+    trees = start.trees(rows, 8, 3, np.random.default_rng(3))
+    rng = np.random.default_rng(3)
+    start_trees(6, 8, 3, n_outputs, rng)  # draws that are not used
+    repeated = np.tile(rows.X, (1, -(-n_candidates // 6)))
+    expected = np.zeros_like(rows.steps)
+    for _ in range(8):
+        (tree,) = grow_trees(
+            repeated.T, rows.steps - expected, rows.weight, depth=3, rng=rng, n_trees=1, n_candidates=n_candidates,
+            min_rows_per_leaf=3,
+        )  # fmt: skip
+        expected += 0.3 * values_by_following(tree, repeated)
+    np.testing.assert_allclose(predict(Ensemble.of(trees), rows.X, Sigmoid()), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, view])
+def test_boosted_trees_are_the_same_on_a_sparse_table_and_on_a_view(kind):
+    rows, _ = steep_and_grown()
+    dense, other = (
+        Boosted().trees(one, 5, 3, np.random.default_rng(0)) for one in (rows, rows._replace(X=kind(rows.X)))
+    )
+    np.testing.assert_array_equal(dense.flat, other.flat)
+
+
+def test_boosted_trees_without_columns_say_nothing():
+    rows = StartRows(np.ones((20, 0), np.float32), np.ones(20), np.ones((20, 1)))
+    assert not Boosted().trees(rows, 3, 2, np.random.default_rng(0)).flat.any()
+
+
+@pytest.mark.parametrize(("loss", "n_outputs"), [(SquaredError(), 1), (Multinomial(), 3)])
+def test_boosted_trees_follow_the_gradient_of_any_loss(loss, n_outputs):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4)).astype(np.float32)
+    y = (X[:, 0] > 0.3).astype(int) + (X[:, 1] > 0)
+    Y = y.astype(np.float32).reshape(-1, 1)
+    recipe = replace(DEFAULT_RULES.final.boosted, n_trees=60, depth=3)
+    data = Data(X, Y, np.ones(600, dtype=np.float32))
+    trainer = Trainer(loss, Sigmoid(), n_outputs)
+    trees, _ = trainer.start(data, recipe, rng)
+    outputs = trainer.outputs(trees, X)
+    found = outputs.argmax(axis=1) if n_outputs > 1 else outputs[:, 0].round()
+    assert np.mean(found == y) > 0.98
+
+
+def test_steps_from_other_outputs_follow_the_gradient_there():
+    y = np.arange(40) % 4
+    data, at_zero = trained_on(y.reshape(-1, 1), Multinomial(), 4)
+    steps_from = newton_steps(Trainer(Multinomial(), Sigmoid(), 4), data)
+    outputs = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    P = np.exp(outputs) / np.exp(outputs).sum(axis=1, keepdims=True)
+    unit = at_zero[0, 0] / 0.75
+    np.testing.assert_allclose(steps_from(outputs), (np.eye(4)[y] - P) * unit, rtol=1e-4, atol=1e-6)
 
 
 def trained_on(Y, loss, n_outputs=None):

@@ -4,6 +4,7 @@ A start knows the design that will be trained on and, if it asks for it, how far
 optimiser it does not know.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -13,6 +14,8 @@ from scipy import sparse
 
 from skinnytrees.exceptions import refuse_unless
 from skinnytrees.extra_trees import grow_trees
+from skinnytrees.kernels.growing import GrownTree, add_outputs
+from skinnytrees.kernels.numba_bridge.calls import SameTypes
 from skinnytrees.kernels.state import Trees, start_trees
 
 
@@ -20,12 +23,21 @@ class StartRows(NamedTuple):
     """The rows that will be trained on: the design, the weights, and a step towards the targets (rows, outputs).
 
     The steps are how far each row's outputs should go from zero, in the units of raw outputs. They are zero for starts that do
-    not read them.
+    not read them. ``steps_from`` tells how far they should go from other outputs; without it, what is left of the steps.
     """
 
     X: Any
     weight: NDArray[Any]
     steps: NDArray[Any]
+    steps_from: Callable[[NDArray[np.float32]], NDArray[Any]] | None = None
+
+    def steps_left(self, outputs: NDArray[np.float32]) -> NDArray[Any]:
+        """How far each row's outputs should go from these."""
+        return self.steps - outputs if self.steps_from is None else self.steps_from(outputs)
+
+    def dense(self) -> NDArray[np.float32]:
+        """The design as an array."""
+        return self.X.toarray() if sparse.issparse(self.X) else np.asarray(self.X)
 
     @classmethod
     def without_steps(cls, X: Any, n_outputs: int) -> "StartRows":
@@ -155,21 +167,87 @@ class Grown:
         trees.flat[:] = 0
         if rows.X.shape[1] == 0:
             return trees
-        X = rows.X.toarray() if sparse.issparse(rows.X) else np.asarray(rows.X)
         grown = grow_trees(
-            X.T, rows.steps, rows.weight, depth=depth, rng=rng, n_trees=n_trees, bootstrap=True,
+            rows.dense().T, rows.steps, rows.weight, depth=depth, rng=rng, n_trees=n_trees, bootstrap=True,
             min_rows_per_leaf=self.min_rows_per_leaf,
         )  # fmt: skip
         for place, tree in enumerate(grown):
-            W, b, O = (  # noqa: E741
-                part.reshape(*part.shape[:-1], -1, n_trees)[..., place] for part in (trees.W, trees.b, trees.O)
-            )
-            splits = np.flatnonzero(tree.column >= 0)
-            W[tree.column[splits], splits] = -self.steepness
-            b[splits] = self.steepness * tree.threshold[splits]
-            O[:] = tree.value[-(2**depth) :].T
-        trees.O[:] /= n_trees
+            _put_tree(tree, self.steepness, 1 / n_trees, place, trees)
         return trees
+
+
+@dataclass(frozen=True)
+class Boosted:
+    """Extremely randomised trees, each grown for the steps that those before it have left, with splits that are almost hard.
+
+    Trained splits are smooth. A function with steps is not: on many rows, thousands of which lie close to a step, hard splits
+    that are searched for find it.
+
+    Parameters
+    ----------
+    rate : float, default=0.15
+        Fraction of its steps that every tree takes.
+    steepness : float, default=1000.0
+        Weight of the column of a split, whose values have a deviation of about one: the larger, the harder the split.
+    n_candidates : int, default=64
+        Random thresholds of which the best is taken, each of a random design column; of fewer columns, several of each.
+    min_rows_per_leaf : int, default=5
+        Rows that a leaf has at least.
+    most_rows_per_tree : int, default=10000
+        Of more rows than this, every tree is grown on a random part of this size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skinnytrees.starts import Boosted, StartRows
+    >>> X = np.arange(20, dtype=np.float32).reshape(20, 1)
+    >>> rows = StartRows(X, np.ones(20), np.where(X < 9.5, -1.0, 1.0))
+    >>> trees = Boosted().trees(rows, n_trees=30, depth=1, rng=np.random.default_rng(0))
+    >>> trees.O.sum(axis=1).shape, float(np.abs(trees.O.reshape(2, 30).sum(axis=1)).min()) > 0.9
+    ((1,), True)
+    """
+
+    reads_steps: ClassVar[bool] = True
+
+    rate: float = 0.15
+    steepness: float = 1000.0
+    n_candidates: int = 64
+    min_rows_per_leaf: int = 5
+    most_rows_per_tree: int = 10_000
+
+    def __post_init__(self) -> None:
+        """Refuse splits that are flat."""
+        _refuse_flat_splits(self.steepness)
+
+    def trees(self, rows: StartRows, n_trees: int, depth: int, rng: np.random.Generator) -> Trees:
+        """A new ensemble for these rows."""
+        trees = _new_trees(rows, n_trees, depth, rng)
+        trees.flat[:] = 0
+        n_rows, n_columns = rows.X.shape
+        if n_columns == 0:
+            return trees
+        columns = np.tile(rows.dense().T, (-(-self.n_candidates // n_columns), 1))
+        outputs, add = np.zeros((n_rows, rows.steps.shape[1]), dtype=np.float32), SameTypes()
+        for place in range(n_trees):
+            (tree,) = grow_trees(
+                columns, rows.steps_left(outputs), rows.weight, depth=depth, rng=rng, n_trees=1,
+                n_candidates=self.n_candidates, min_rows_per_leaf=self.min_rows_per_leaf,
+                rows_per_tree=self.most_rows_per_tree,
+            )  # fmt: skip
+            add(add_outputs, columns, tree, self.rate, outputs)
+            _put_tree(tree, self.steepness, self.rate, place, trees)
+        return trees
+
+
+def _put_tree(tree: GrownTree, steepness: float, factor: float, place: int, trees: Trees) -> None:
+    """Make a grown tree, whose columns may be those of a repeated design, one of an ensemble: soft, its leaves times a factor."""
+    W, b, O = (  # noqa: E741
+        part.reshape(*part.shape[:-1], -1, trees.n_trees)[..., place] for part in (trees.W, trees.b, trees.O)
+    )
+    splits = np.flatnonzero(tree.column >= 0)
+    W[tree.column[splits] % len(W), splits] = -steepness
+    b[splits] = steepness * tree.threshold[splits]
+    O[:] = factor * tree.value[-O.shape[1] :].T
 
 
 def _new_trees(rows: StartRows, n_trees: int, depth: int, rng: np.random.Generator) -> Trees:

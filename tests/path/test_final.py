@@ -158,6 +158,38 @@ def test_first_blend_is_taken_unless_another_is_better_by_more_than_the_noise(n_
     assert choice.factor == judge.factor(choice.evidence, 0)
 
 
+@pytest.mark.parametrize(("evidence", "expected"), [(2.0, GOOD), (1e9, USELESS)])
+def test_blend_that_needs_evidence_is_taken_only_where_all_others_are_clearly_worse(evidence, expected):
+    needy = replace(GOOD, evidence=evidence)
+    choice = choose_final_ensemble(
+        [Trial(linear_folds(), [(needy,), (USELESS, needy), (USELESS,)])], make_judge(), 0.0, np.random.default_rng(0)
+    )
+    assert choice.blend[0].learning_rate == expected.learning_rate
+    alone = choose_final_ensemble(
+        [Trial(linear_folds(), [(needy,), (GOOD,)])], make_judge(), 0.0, np.random.default_rng(0)
+    )
+    assert alone.blend == (GOOD,), "it is as good without"
+
+
+def test_steps_that_trained_splits_would_smooth_are_learned_by_boosted_trees():
+    """A chequered function of two columns, and a smooth one, on which the model stays smooth and small."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(3000, 2))
+    stepped = np.floor(5 * X[:, 0]) % 2 + np.floor(3 * X[:, 1])
+    smooth = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
+    trained = replace_rule(DEFAULT_RULES, "final.blends", ("mean", "light", "strong"))
+
+    def fitted(rules, y):
+        y = y + 0.1 * rng.normal(size=3000)
+        return with_rules(SkinnyTreesRegressor, rules)(2, size_rule="full", random_state=0).fit(X[:2000], y[:2000])
+
+    boosted, smoothed = fitted(DEFAULT_RULES, stepped), fitted(trained, stepped)
+    assert boosted.score(X[2000:], stepped[2000:]) > 0.97 > 0.95 > smoothed.score(X[2000:], stepped[2000:])
+    boosted_trees, large = DEFAULT_RULES.final.boosted.n_trees, DEFAULT_RULES.final.large
+    assert boosted.model_.trees.n_trees >= boosted_trees
+    assert fitted(DEFAULT_RULES, smooth).model_.trees.n_trees <= 2 * large.n_copies * large.n_trees
+
+
 def test_without_folds_the_first_blend_is_taken_as_it_is():
     choice = choose_final_ensemble([Trial([], [(USELESS,), (GOOD,)])], make_judge(), 0.0, np.random.default_rng(0))
     assert choice == FinalChoice(0, (USELESS,))

@@ -92,6 +92,21 @@ def grow_tree(columns, steps, weight, rows, seed, n_candidates, min_rows, tree, 
         first, n_in_level = 2 * first + 1, 2 * n_in_level
 
 
+@kernel
+def add_outputs(columns, tree, factor, outputs):  # type: ignore[no-untyped-def]
+    """Add what a tree says about every row, times a factor, to the outputs."""
+    for r in range(outputs.shape[0]):
+        first, n_in_level, place = 0, 1, 0
+        while first < tree.column.shape[0]:
+            c = tree.column[first + place]
+            if c >= 0 and columns[c, r] > tree.threshold[first + place]:
+                place += n_in_level
+            first = 2 * first + 1
+            n_in_level *= 2
+        for k in range(outputs.shape[1]):
+            outputs[r, k] += factor * tree.value[first + place, k]
+
+
 @inner_kernel
 def _find_split(columns, rows, node, weight_here, seed, n_candidates, min_rows, tree, room):  # type: ignore[no-untyped-def]
     """Put the best split of a node into the tree; columns that are constant on its rows do not count as candidates."""

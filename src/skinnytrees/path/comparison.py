@@ -37,6 +37,9 @@ class Comparison(Protocol):
     def error(self) -> NDArray[np.float64]:
         """Standard error of each candidate's own mean."""
 
+    def take(self, candidates: Any) -> "Comparison":
+        """Some of the candidates."""
+
 
 def no_worse(comparison: Comparison, tolerance: float, own: bool = False) -> NDArray[np.bool_]:
     """Which candidates are within a number of standard errors of the best one.

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skinnytrees.kernels.state import Data, Trees
-from skinnytrees.path.comparison import no_worse
+from skinnytrees.path.comparison import Comparison, no_worse
 from skinnytrees.path.evidence import Evidence, Judge
-from skinnytrees.path.rules import Blend, FinalRules, PathRecipes
+from skinnytrees.path.rules import Blend, FinalRules, PathRecipes, Recipe
 from skinnytrees.path.trainer import Trainer, average, split_generator
 from skinnytrees.starts import Glorot
 from skinnytrees.threads import side_by_side
@@ -54,7 +55,8 @@ def choose_final_ensemble(trials: Sequence[Trial], judge: Judge, noise: float, r
         return FinalChoice(0, trials[0].blends[0])
     made = [_try_blends(trial, judge.trainer, rng) for trial in trials]
     evidence = made[0][1]._replace(outputs=np.concatenate([one.outputs for _, one in made]))
-    chosen_index = int(np.flatnonzero(no_worse(judge.compare(evidence), noise))[0])
+    needed = [max(recipe.evidence for recipe in blend) for one in trials for blend in one.blends]
+    chosen_index = _first_of_the_best(judge.compare(evidence), np.array(needed), noise)
     trial, blend = [(t, k) for t, one in enumerate(trials) for k in range(len(one.blends))][chosen_index]
     ensembles = tuple(of_fold[blend] for of_fold in made[trial][0])
     return FinalChoice(
@@ -64,6 +66,14 @@ def choose_final_ensemble(trials: Sequence[Trial], judge: Judge, noise: float, r
         evidence.take([chosen_index]),
         ensembles,
     )
+
+
+def _first_of_the_best(comparison: Comparison, needed: NDArray[np.float64], noise: float) -> int:
+    """The first candidate that is within noise of the best; one that needs evidence only if all others are clearly worse."""
+    among = np.flatnonzero(needed == 0)
+    if not no_worse(comparison, needed.max())[among].any():
+        among = np.arange(len(needed))
+    return int(among[no_worse(comparison.take(among), noise)][0])
 
 
 def _try_blends(trial: Trial, trainer: Trainer, rng: np.random.Generator) -> tuple[list[list[Trees]], Evidence]:
@@ -102,10 +112,12 @@ def blends_to_try(
     few = n_rows < rules.few_rows_below
     light, strong = large_recipes(rules, recipes, n_columns)
     strong = recipes.small if few else strong
+    boosted = _with_fewer_trees(recipes.boosted, n_columns, rules)
     if light == strong:
         return recipes.with_users_trees([(light,)])
     made: dict[str, Blend] = {
-        "mean": (light, strong), "light": (light,), "strong": (strong,), "strong with grown": (strong, recipes.grown)
+        "mean": (light, strong), "light": (light,), "strong": (strong,), "strong with grown": (strong, recipes.grown),
+        "light with boosted": (light, boosted), "boosted": (boosted,),
     }  # fmt: skip
     names = rules.blends_on_few_rows if few else rules.blends
     return recipes.with_users_trees([made[name] for name in names])
@@ -122,10 +134,15 @@ def plain_blends(rules: FinalRules, recipes: PathRecipes, n_rows: int, n_columns
 def large_recipes(rules: FinalRules, recipes: PathRecipes, n_columns: int) -> Blend:
     """Large ensembles: a lightly and a strongly regularised one. Which is better depends on the noise in the data."""
     many = max(1.0, n_columns / rules.full_steps_up_to_columns)
-    fraction = min(1.0, rules.all_trees_up_to_columns / n_columns)
-    large = replace(recipes.large, n_trees=max(rules.fewest_trees, round(recipes.large.n_trees * fraction)))
+    large = _with_fewer_trees(recipes.large, n_columns, rules)
     light_rate = max(rules.least_light_rate, large.learning_rate / many)
     light = recipes.with_users_choices(replace(large, learning_rate=light_rate))
     strong_l2 = min(rules.most_strong_l2, many)
     strong = recipes.with_users_choices(replace(large, learning_rate=rules.strong_rate, l2=strong_l2))
     return light, strong
+
+
+def _with_fewer_trees(recipe: Recipe, n_columns: int, rules: FinalRules) -> Recipe:
+    """Fewer trees where there are many columns."""
+    fraction = min(1.0, rules.all_trees_up_to_columns / n_columns)
+    return replace(recipe, n_trees=max(rules.fewest_trees, round(recipe.n_trees * fraction)))

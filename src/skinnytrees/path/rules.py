@@ -14,7 +14,7 @@ from numbers import Real
 from typing import Any
 
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
-from skinnytrees.starts import AxisAligned, Glorot, Grown, Start
+from skinnytrees.starts import AxisAligned, Boosted, Glorot, Grown, Start
 from skinnytrees.tables.column_views import Views
 
 _GLOROT = Glorot()
@@ -26,7 +26,8 @@ class Recipe:
 
     Among the rules, ``n_epochs`` and ``batch_size`` are those for few rows: the number of epochs at most, the size of a batch at
     least. :meth:`PathRules.for_rows` puts in those for the rows at hand. Without epochs, an ensemble stays as it starts. With a
-    ``variance_floor``, training is in uncorrelated coordinates (``coordinates.py``).
+    ``variance_floor``, training is in uncorrelated coordinates (``coordinates.py``). One that needs ``evidence`` is taken only if
+    all that need none are worse by this many standard errors.
     """
 
     n_trees: int
@@ -40,6 +41,7 @@ class Recipe:
     start: Start = _GLOROT
     n_copies: int = 1
     variance_floor: float | None = None
+    evidence: float = 0.0
 
     def with_total_trees(self, n_trees: int) -> "Recipe":
         """The recipe for this many trees in all copies together, in up to ``n_copies`` copies of equal and sufficient size."""
@@ -279,10 +281,16 @@ class FinalRules:
         n_trees=30, depth=5, learning_rate=0.08, l2=0.1, n_epochs=30, batch_size=_ADAM_BATCH_SIZE,
         optimizer=Adam(), schedule=OneCycle(), start=_AXES, n_copies=2,
     )  # fmt: skip
+    # Boosted trees with hard splits, for functions with steps, to which trained splits are too smooth. They are not trained any
+    # further, and make a larger model, so they are taken only where they are clearly better.
+    boosted: Recipe = Recipe(
+        n_trees=150, depth=5, learning_rate=0.08, l2=0.1, n_epochs=0, batch_size=_ADAM_BATCH_SIZE,
+        optimizer=Adam(), schedule=OneCycle(), start=Boosted(), evidence=2.0,
+    )  # fmt: skip
     # Which ensembles to try, the preferred first: lightly or strongly regularised, or the mean of both. Which is best depends on
     # the noise in the data. On few rows, the strongly regularised one is the small one, also with grown trees, and a preferred
     # one stays unless another is better by this many standard errors.
-    blends: tuple[str, ...] = ("mean", "light", "strong")
+    blends: tuple[str, ...] = ("mean", "light", "strong", "light with boosted", "boosted")
     blends_on_few_rows: tuple[str, ...] = ("strong with grown", "strong", "mean", "light")
     noise_on_few_rows: float = 1.0
     # Above this many columns, the lightly regularised one takes shorter steps, but not shorter than this, and the strongly
@@ -345,6 +353,7 @@ class PathRecipes:
     small: Recipe
     grown: Recipe
     large: Recipe
+    boosted: Recipe
     users_choices: tuple[tuple[str, Any], ...] = ()
 
     n_trees: int | None = None
@@ -458,6 +467,7 @@ class PathRules:
             small=replace(fitted(final.small), **users_choices),
             grown=replace(fitted(final.grown), **{**users_choices, "n_epochs": final.grown.n_epochs}),
             large=fitted(large),
+            boosted=replace(fitted(final.boosted), **{**users_choices, "n_epochs": final.boosted.n_epochs}),
             users_choices=tuple(users_choices.items()),
             n_trees=n_trees,
         )

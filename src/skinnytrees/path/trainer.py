@@ -3,7 +3,7 @@
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,31 +172,44 @@ def split_generator(rng: np.random.Generator, n: int) -> list[np.random.Generato
 def _start_rows(trainer: Trainer, data: Data, recipe: Recipe) -> StartRows:
     if not recipe.start.reads_steps:
         return StartRows.without_steps(data.X, trainer.n_outputs)
-    return StartRows(data.X, data.weight, steps_towards_targets(trainer, data))
+    steps_from = newton_steps(trainer, data)
+    return StartRows(data.X, data.weight, steps_from(_zeros(trainer, data)), steps_from)
 
 
 def steps_towards_targets(trainer: Trainer, data: Data) -> NDArray[np.float64]:
-    """How far the outputs of each row should go from zero: a Newton step for each output.
+    """How far the outputs of each row should go from zero: a Newton step for each output."""
+    return newton_steps(trainer, data)(_zeros(trainer, data))
+
+
+def newton_steps(trainer: Trainer, data: Data) -> Callable[[NDArray[np.float32]], NDArray[np.float64]]:
+    """How far the outputs of each row should go from where they are: a Newton step for each output.
 
     The curvature is that between outputs of zero and one, where the gradient of any loss has changed; it is the mean over rows,
     so that no row has a step of its own length.
     """
     functions = trainer.functions
-    F = np.zeros((len(data.Y), trainer.n_outputs), dtype=np.float32)
 
-    def gradient() -> NDArray[np.float64]:
+    def gradient(F: NDArray[np.float32]) -> NDArray[np.float64]:
         G = evaluate_loss(functions.loss, functions.loss_parameter, F, data.Y)[1].astype(np.float64)
         trainer.loss.raise_error()
         return np.nan_to_num(G, posinf=0.0, neginf=0.0)
 
-    at_zero = gradient()
-    steps = np.empty_like(at_zero)
+    F = _zeros(trainer, data)
+    at_zero, curvature = gradient(F), np.zeros(trainer.n_outputs)
     for k in range(trainer.n_outputs):
         F[:, k] = 1
-        curvature = np.average(gradient()[:, k] - at_zero[:, k], weights=data.weight)
+        curvature[k] = np.average(gradient(F)[:, k] - at_zero[:, k], weights=data.weight)
         F[:, k] = 0
-        steps[:, k] = -at_zero[:, k] / curvature if curvature > 0 else 0.0
-    return steps
+
+    def steps_from(outputs: NDArray[np.float32]) -> NDArray[np.float64]:
+        G = gradient(outputs)
+        return np.divide(-G, curvature, out=np.zeros_like(G), where=curvature > 0)
+
+    return steps_from
+
+
+def _zeros(trainer: Trainer, data: Data) -> NDArray[np.float32]:
+    return np.zeros((len(data.Y), trainer.n_outputs), dtype=np.float32)
 
 
 def average(copies: list[Trees]) -> Trees:
