@@ -6,9 +6,33 @@ import numpy as np
 import pytest
 
 budget_fits = pytest.importorskip("benchmarks.budget_fits", reason="a source distribution has no benchmarks")
-from benchmarks import added_columns, interactions, pool_tables  # noqa: E402
+from benchmarks import added_columns, interactions, pool_tables, sharp_functions  # noqa: E402
 
 Problem, Outcome = budget_fits.Problem, budget_fits.Outcome
+
+
+# --- sharp functions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sharp_functions.DESIGNS)
+def test_only_the_columns_that_are_said_to_matter_do(name):
+    design = sharp_functions.DESIGNS[name]
+    Z = np.random.default_rng(0).uniform(size=(500, sharp_functions.N_COLUMNS))
+    other = np.random.default_rng(1).uniform(size=Z.shape)
+    for column in range(Z.shape[1]):
+        changed = Z.copy()
+        changed[:, column] = other[:, column]
+        assert np.any(design.target(changed) != design.target(Z)) == (column < design.n_true)
+
+
+def test_table_of_sharp_functions_has_every_system(capsys, monkeypatch):
+    monkeypatch.setattr(
+        "sys.argv", ["sharp_functions", "--designs", "cells", "--draws", "1", "--rows", "300", "--peers"]
+    )
+    sharp_functions.main()
+    head, _, line = capsys.readouterr().out.splitlines()
+    assert head == "| AUC or R2 | skinnytrees |"
+    assert float(line.split("|")[2]) > 0.6
 
 
 # --- interactions ---------------------------------------------------------------------------------------------------------
