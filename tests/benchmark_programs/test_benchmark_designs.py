@@ -27,7 +27,7 @@ def test_only_the_columns_that_are_said_to_matter_do(name):
 
 def test_table_of_sharp_functions_has_every_system(capsys, monkeypatch):
     monkeypatch.setattr(
-        "sys.argv", ["sharp_functions", "--designs", "cells", "--draws", "1", "--rows", "300", "--peers"]
+        "sys.argv", ["sharp_functions", "--designs", "smooth", "--draws", "1", "--rows", "300", "--peers"]
     )
     sharp_functions.main()
     head, _, line = capsys.readouterr().out.splitlines()
