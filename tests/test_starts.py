@@ -122,6 +122,7 @@ def test_every_boosted_tree_is_grown_for_what_those_before_it_have_left(n_candid
     trees = start.trees(rows, 8, 3, np.random.default_rng(3))
     rng = np.random.default_rng(3)
     start_trees(6, 8, 3, n_outputs, rng)  # draws that are not used
+    n_candidates //= n_outputs
     repeated = np.tile(rows.X, (1, -(-n_candidates // 6)))
     expected = np.zeros_like(rows.steps)
     for _ in range(8):

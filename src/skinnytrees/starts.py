@@ -190,7 +190,8 @@ class Boosted:
     steepness : float, default=1000.0
         Weight of the column of a split, whose values have a deviation of about one: the larger, the harder the split.
     n_candidates : int, default=64
-        Random thresholds of which the best is taken, each of a random design column; of fewer columns, several of each.
+        Random thresholds of which the best is taken, each of a random design column; of fewer columns, several of each. Of several
+        outputs, each of which takes as long, all together have so many.
     min_rows_per_leaf : int, default=5
         Rows that a leaf has at least.
     most_rows_per_tree : int, default=10000
@@ -226,12 +227,14 @@ class Boosted:
         n_rows, n_columns = rows.X.shape
         if n_columns == 0:
             return trees
-        columns = np.tile(rows.dense().T, (-(-self.n_candidates // n_columns), 1))
-        outputs, add = np.zeros((n_rows, rows.steps.shape[1]), dtype=np.float32), SameTypes()
+        n_outputs = rows.steps.shape[1]
+        n_candidates = max(1, self.n_candidates // n_outputs)
+        columns = np.tile(rows.dense().T, (-(-n_candidates // n_columns), 1))
+        outputs, add = np.zeros((n_rows, n_outputs), dtype=np.float32), SameTypes()
         for place in range(n_trees):
             (tree,) = grow_trees(
                 columns, rows.steps_left(outputs), rows.weight, depth=depth, rng=rng, n_trees=1,
-                n_candidates=self.n_candidates, min_rows_per_leaf=self.min_rows_per_leaf,
+                n_candidates=n_candidates, min_rows_per_leaf=self.min_rows_per_leaf,
                 rows_per_tree=self.most_rows_per_tree,
             )  # fmt: skip
             add(add_outputs, columns, tree, self.rate, outputs)

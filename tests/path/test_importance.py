@@ -63,6 +63,14 @@ def test_tree_importance_is_that_of_extra_trees_for_the_targets():
     assert found.argmax() == 0
 
 
+def test_second_of_two_classes_changes_no_importance(monkeypatch):
+    data = table()
+    data = data._replace(Y=(data.Y > 0.5).astype(np.float32))
+    of_one = trees_on(data, loss=Multinomial(), n_outputs=2)
+    monkeypatch.setattr(np, "array_equal", lambda *_: False)
+    np.testing.assert_array_equal(trees_on(data, loss=Multinomial(), n_outputs=2), of_one)
+
+
 def test_of_a_wide_sparse_table_the_trees_read_the_columns_of_largest_marginal_effect(monkeypatch):
     data = table(n_rows=20, n_columns=100, kind=sparse.csr_array)
     read = []

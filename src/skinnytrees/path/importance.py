@@ -74,6 +74,8 @@ def tree_importances(
     The trees are grown for the steps of the rows towards their targets, so that they serve every loss: for the squared error they
     are the usual ones, for classes those of Gini's impurity. Of many rows, each tree is given a part.
     """
+    if steps.shape[1] == 2 and np.array_equal(steps[:, 0], -steps[:, 1]):
+        steps = steps[:, :1]  # with two classes, the second output doubles every gain, and the time
     trees = grow_trees(
         columns, steps, weight, depth=rules.depth, rng=rng, n_trees=n_trees,
         n_candidates=max(1, math.isqrt(len(columns))), rows_per_tree=rules.most_rows_per_tree,

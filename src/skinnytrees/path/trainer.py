@@ -125,7 +125,8 @@ class Trainer:
             for recipe in recipes
             for own_rng in split_generator(rng, recipe.n_copies)
         ]
-        copies = iter(side_by_side(tasks, self.n_threads))
+        # The last first: boosted trees, which take longest and cannot be divided, come last.
+        copies = iter(side_by_side(tasks[::-1], self.n_threads)[::-1])
         results = []
         for recipe in recipes:
             trees, losses = zip(*itertools.islice(copies, recipe.n_copies), strict=True)
