@@ -190,8 +190,8 @@ class Boosted:
     steepness : float, default=1000.0
         Weight of the column of a split, whose values have a deviation of about one: the larger, the harder the split.
     n_candidates : int, default=64
-        Random thresholds of which the best is taken, each of a random design column; of fewer columns, several of each. Of several
-        outputs, each of which takes as long, all together have so many.
+        Random thresholds of which the best is taken, each of a random design column; of fewer columns, several of each. With
+        several outputs, for each of which a threshold takes as long, there are fewer.
     min_rows_per_leaf : int, default=5
         Rows that a leaf has at least.
     most_rows_per_tree : int, default=10000
