@@ -141,4 +141,15 @@ def folded() -> Case:
     return Case(model.at(3), odd_rows(X[510:]))
 
 
-ALL = {case.__name__: case for case in (mixed, several_classes, regression, counts, unscaled, folded)}
+@functools.cache
+def stepped() -> Case:
+    """Boosted trees with nearly hard splits, which a function with steps needs."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(size=(1600, 2)), columns=["a", "b"])
+    y = np.floor(5 * X["a"]) % 2 + np.floor(3 * X["b"]) + 0.1 * rng.normal(size=1600)
+    model = SkinnyTreesRegressor(2, size_rule="full", random_state=0).fit(X[:1500], y[:1500])
+    assert model.model_.trees.n_trees >= 150, "boosted"
+    return Case(model, odd_rows(X[1500:]))
+
+
+ALL = {case.__name__: case for case in (mixed, several_classes, regression, counts, unscaled, folded, stepped)}
