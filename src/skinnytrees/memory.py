@@ -82,7 +82,9 @@ def estimate_memory(
     if n_stored is None and n_columns <= n_rows and _COLUMNS_PER_NUMBER * n_columns * n_rows <= views.max_cells:
         n_columns *= _COLUMNS_PER_NUMBER
     narrow = min(n_columns, max(n_rows, recipes.prune_from))  # from there on, few columns are left
-    tried = [(recipes.with_users_choices(recipes.large),), (recipes.averaged,), (recipes.small,), (recipes.boosted,)]
+    tried = [(recipes.with_users_choices(recipes.large),), (recipes.averaged,), (recipes.small,)]
+    if n_rows >= rules.final.few_rows_below:
+        tried.append((recipes.boosted,))
     final = [recipe for blend in recipes.with_users_trees(tried) for recipe in blend]
     n_folds = rules.evidence.n_folds if n_rows < rules.evidence.folds_below_rows else 1  # all keep their ensembles
     of_path = _ensembles([recipes.screen], n_columns, n_outputs, n_threads, _SIZES_OF_A_PATH)

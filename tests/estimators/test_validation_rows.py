@@ -46,7 +46,9 @@ def test_weights_of_validation_rows_are_used():
     weighted = regressor("path", refit=False).fit(X, y, X_val=X_val, y_val=y_val, sample_weight_val=weight)
     fewer = regressor("path", refit=False).fit(X, y, X_val=X_val[1::2], y_val=y_val[1::2])
     np.testing.assert_allclose(weighted.path_.val_score, fewer.path_.val_score, rtol=1e-6, atol=1e-6)
-    assert_same_fit(weighted, fewer, X)
+    np.testing.assert_array_equal(weighted.support_, fewer.support_)
+    # The factor of the calibration is a minimum over rows, whose sum is rounded differently with rows of weight zero.
+    np.testing.assert_allclose(weighted.model_.trees.flat, fewer.model_.trees.flat, rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::skinnytrees.exceptions.NothingLearnedWarning")

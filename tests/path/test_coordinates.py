@@ -11,7 +11,8 @@ from skinnytrees import SkinnyTreesClassifier
 from skinnytrees.kernels.state import Data, start_trees
 from skinnytrees.path import coordinates as coordinates_module
 from skinnytrees.path.coordinates import Coordinates
-from skinnytrees.path.rules import DEFAULT_RULES, VALUES_AND_PLANES
+from skinnytrees.path.rules import DEFAULT_RULES
+from skinnytrees.path.styles import VALUES_AND_PLANES
 from skinnytrees.tables.table_views import PickedRows
 
 FLOOR = 1e-6

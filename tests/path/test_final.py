@@ -15,7 +15,8 @@ from skinnytrees.losses import SquaredError
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD
 from skinnytrees.path.evidence import Judge
 from skinnytrees.path.final import FinalChoice, Fold, Trial, blends_to_try, choose_final_ensemble, large_recipes
-from skinnytrees.path.rules import DEFAULT_RULES, VALUES_AND_PLANES, Recipe, replace_rule
+from skinnytrees.path.rules import DEFAULT_RULES, Recipe, replace_rule
+from skinnytrees.path.styles import VALUES_AND_PLANES
 from skinnytrees.path.trainer import Trainer, average
 from skinnytrees.starts import Grown
 

@@ -17,10 +17,10 @@ from skinnytrees.path.rules import (
     FinalRules,
     PathRules,
     Recipe,
-    Style,
     replace_rule,
     rule_names,
 )
+from skinnytrees.path.styles import Style
 from skinnytrees.starts import AxisAligned
 from skinnytrees.tables.column_views import Views
 

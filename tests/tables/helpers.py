@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from skinnytrees import SkinnyTreesRegressor
-from skinnytrees.path.rules import DEFAULT_RULES, VALUES_AND_PLANES
+from skinnytrees.path.rules import DEFAULT_RULES
+from skinnytrees.path.styles import VALUES_AND_PLANES
 from skinnytrees.penalties import GroupL0
 
 QUICK = {"max_epochs": 3, "random_state": 0}

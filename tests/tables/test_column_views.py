@@ -17,7 +17,8 @@ from skinnytrees.activations import Sigmoid
 from skinnytrees.fitting import Problem
 from skinnytrees.kernels.state import start_trees
 from skinnytrees.model.soft_trees import SoftTrees
-from skinnytrees.path.rules import DEFAULT_RULES, Style
+from skinnytrees.path.rules import DEFAULT_RULES
+from skinnytrees.path.styles import Style
 from skinnytrees.penalties import GroupL0
 from skinnytrees.starts import AxisAligned
 from skinnytrees.tables.column_views import Curves, Views

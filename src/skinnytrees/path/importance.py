@@ -22,8 +22,8 @@ from skinnytrees.tables.table_views import pick_rows
 
 # Rows that are transposed at once, which bounds the memory for those of a view.
 _ROWS_AT_ONCE = 64
-# Values that are copied for the trees, unless that leaves fewer rows than a tree is given: 64 MB.
-_MOST_VALUES = 2**24
+# Values that are copied for the trees, unless that leaves fewer rows than a tree is given: 16 MB.
+_MOST_VALUES = 2**22
 # Variances below this fraction of the mean square are rounding.
 _ROUNDING = 1e-6
 

@@ -14,8 +14,8 @@ from numbers import Real
 from typing import Any
 
 from skinnytrees.optimizers import Adam, Constant, FixedSupportSGD, OneCycle, Optimizer, RateSchedule
+from skinnytrees.path.styles import FOLDED_RANKS_AND_AXES, RANKS_AND_AXES, VALUES_AND_PLANES, Style
 from skinnytrees.starts import AxisAligned, Boosted, Glorot, Grown, Start
-from skinnytrees.tables.column_views import Views
 
 _GLOROT = Glorot()
 
@@ -315,25 +315,6 @@ class EvidenceRules:
     held_out_fraction: float = 0.2
     # Walks in a fold start from this many different random trees.
     n_starts: int = 2
-
-
-@dataclass(frozen=True)
-class Style:
-    """How numeric columns are encoded for an ensemble, where its trees start, and in which coordinates it is trained."""
-
-    views: Views
-    start: Start
-    variance_floor: float | None = None
-
-
-# Ranks beside values, and splits that begin with one column each: right for most tables.
-RANKS_AND_AXES = Style(Views(), AxisAligned())
-# The distance of a rank from the middle in place of its normal score. Screening by norm does not see a column that matters only
-# symmetrically, such as one of the three of a sphere; this makes its effect linear. On other tables it is worse.
-FOLDED_RANKS_AND_AXES = Style(Views(folded=True), AxisAligned())
-# Values only, and splits that begin with all columns: right where small differences between columns of one scale matter. These
-# are found only in uncorrelated coordinates.
-VALUES_AND_PLANES = Style(Views.linear_only(), Glorot(), variance_floor=1e-4)
 
 
 @dataclass(frozen=True)
