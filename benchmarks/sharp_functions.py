@@ -117,6 +117,10 @@ def main() -> None:
     if min(options.rows, options.draws) < 1:
         parser.error("--rows and --draws: give 1 or more, such as 4000 and 3.")
     systems, settings = [OURS, *options.peers], dict(options.set_rule)
+    try:
+        with_rules(SkinnyTreesRegressor(), settings)
+    except ValueError as error:
+        parser.error(str(error))
     tasks = [
         (name, options.rows, seed, system, settings)
         for name, seed, system in product(options.designs, range(options.draws), systems)
